@@ -17,6 +17,7 @@ from regard.cli.screen import (
     print_table,
     report,
 )
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
@@ -94,9 +95,9 @@ def evaluate(
     print_evaluation(evaluation)
     if comparisons:
         print_comparison(comparisons, str(against), run)
-    print_result(f"{describe_work(evaluation)}; scores and predictions: {path}")
+    print_result(Message("{work}; scores and predictions: {path}", work=describe_work(evaluation), path=path))
     if page is not None:
-        print_result(f"report: {page}")
+        print_result(Message("report: {page}", page=page))
 
 
 def load_compared(model: ModelOptions, against: str, task: "AnyTask") -> "Model":
@@ -115,8 +116,10 @@ def default_path(model: "Model", name: str, options: Options) -> Path:
 
 def describe_work(evaluation: "Evaluation") -> str:
     """The number of examples and the time."""
-    count = f"{len(evaluation.examples):,} examples in " if evaluation.examples else ""
-    return f"{count}{evaluation.seconds:.1f} seconds"
+    if not evaluation.examples:
+        return Message("{seconds:.1f} seconds", seconds=evaluation.seconds)
+    count = len(evaluation.examples)
+    return Message("{count:,} examples in {seconds:.1f} seconds", count=count, seconds=evaluation.seconds)
 
 
 def evaluate_with_progress(
@@ -124,9 +127,10 @@ def evaluate_with_progress(
 ) -> "Evaluation":
     """Evaluate a run on a split or on other sources, with a count on the terminal."""
     on = name if sources is None else ", ".join(map(str, sources))
-    report(f"evaluating {model.run.folder} ({model.checkpoint}) on {on}")
+    checkpoint = f"{model.run.folder} ({model.checkpoint})"
+    report(Message("evaluating {checkpoint} on {data}", checkpoint=checkpoint, data=on))
     split = name if sources is None else "test"
-    with ProgressLine("predicted:") as progress, data_of_recipe(sources):
+    with ProgressLine(Message("predicted:")) as progress, data_of_recipe(sources):
         return model.evaluate(split, sources, name=name, progress=progress, with_samples=with_samples, **options)
 
 
@@ -141,7 +145,8 @@ def print_evaluation(evaluation: "Evaluation") -> None:
         if isinstance(table, Table):
             print_table(list(table.columns), table.texts(), table.numeric)
     if unknown := unknown_labels(task, evaluation.examples):
-        report(f"note: labels that are not in the training data count as wrong: {', '.join(unknown[:8])}")
+        labels = ", ".join(unknown[:8])
+        report(Message("note: labels that are not in the training data count as wrong: {labels}", labels=labels))
 
 
 def write_page(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from regard.errors import UserError
 from regard.files import explain_os_error
+from regard.messages import Message, join_messages, localize
 from regard.viz.panel import CONTROL as CONTROL
 
 if TYPE_CHECKING:
@@ -46,15 +47,16 @@ def is_main() -> bool:
 
 
 def report(text: str = "") -> None:
-    """Print a line about progress on stderr."""
+    """Print a line about progress on stderr, in the terminal's language."""
     if is_main():
         with suppress(OSError):
-            print(text.translate(CONTROL), file=sys.stderr, flush=True)
+            print(localize(text).translate(CONTROL), file=sys.stderr, flush=True)
 
 
 def print_result(text: str) -> None:
     """Print a result on stdout; on a terminal control characters are replaced, elsewhere it is unchanged."""
     if is_main():
+        text = localize(text)
         print(text.translate(CONTROL) if sys.stdout.isatty() else text)
 
 
@@ -138,16 +140,17 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
         return
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in columns:
-        table.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
+        table.add_column(Text(localize(name)), justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell.translate(CONTROL)) for cell in row))
+        table.add_row(*(Text(localize(cell).translate(CONTROL)) for cell in row))
     console(sys.stdout).print(table)
 
 
 def print_scores(scores: "Sequence[Score]") -> None:
     """One line per metric: its value and how it was computed."""
     rows = [[score.name, format_score(score.value), score.signature] for score in scores]
-    print_table(("metric", "value", "computed as"), rows, right=("value",))
+    columns = (Message("metric"), Message("value"), Message("computed as"))
+    print_table(columns, rows, right=("value",))
 
 
 def format_score(value: float) -> str:
@@ -163,12 +166,12 @@ def print_comparison(comparisons: "Sequence[Comparison]", base: str, run: str) -
             f"{item.base:.2f}",
             f"{item.other:.2f}",
             f"{item.delta:+.2f}",
-            f"{item.ci_low:+.2f} to {item.ci_high:+.2f}",
+            Message("{low:+.2f} to {high:+.2f}", low=item.ci_low, high=item.ci_high),
             f"{item.p_value:.3f}",
         ]
         for item in comparisons
     ]
-    columns = ("metric", base, run, "difference", "95% interval", "p")
+    columns = (Message("metric"), base, run, Message("difference"), Message("95% interval"), "p")
     print_table(columns, rows, right=columns[1:])
     print_result(conclusion(comparisons))
 
@@ -178,10 +181,13 @@ def conclusion(comparisons: "Sequence[Comparison]") -> str:
     from regard.metrics.significance import SIGNIFICANCE_LEVEL
 
     items = (
-        f"{item.metric}: {'significant' if item.p_value < SIGNIFICANCE_LEVEL else 'not significant'}"
+        Message("{metric}: significant", metric=item.metric)
+        if item.p_value < SIGNIFICANCE_LEVEL
+        else Message("{metric}: not significant", metric=item.metric)
         for item in comparisons
     )
-    return f"{'; '.join(items)} (paired bootstrap test, p < {SIGNIFICANCE_LEVEL})"
+    joined = join_messages("; ", items)
+    return Message("{items} (paired bootstrap test, p < {level})", items=joined, level=SIGNIFICANCE_LEVEL)
 
 
 def in_colour() -> bool:
@@ -205,13 +211,13 @@ class ProgressLine:
     """A count on one line of a terminal, updated in place; nothing is printed anywhere else. `with` clears the line."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        self._title, self._stream = title, stream or sys.stderr
+        self._title, self._stream = localize(title), stream or sys.stderr
         self._live, self._shown = self._stream.isatty() and is_main() and has_escapes(), 0.0
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """Show the count, at most ten times a second."""
         if self._live and time.monotonic() - self._shown > SECONDS_BETWEEN_UPDATES:
-            of_total = f" of {total:,}" if total else ""
+            of_total = localize(Message(" of {total:,}", total=total)) if total else ""
             with suppress(OSError):
                 print(f"\r{self._title} {done:,}{of_total} \x1b[K", end="", file=self._stream, flush=True)
             self._shown = time.monotonic()

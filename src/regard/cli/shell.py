@@ -6,6 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from regard.messages import localize
+
 GROUPS = {
     "Start here": ("translate", "demo", "lab"),
     "Train": ("recipes", "split", "doctor", "train", "average", "distill", "compress", "ladder"),
@@ -34,5 +36,5 @@ def program() -> str:
 
 def as_called(text: str) -> str:
     """A text whose commands `regard COMMAND` are written so that they work in this shell."""
-    words = program()
+    words, text = program(), localize(text)
     return text if words == "regard" else CALL.sub(lambda _: f"{words} ", text)

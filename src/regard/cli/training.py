@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.screen import ProgressLine, report
 from regard.cli.shell import as_called
+from regard.messages import Message, join_messages
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -19,8 +20,9 @@ def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Traine
     """Train a recipe and report every stage on stderr."""
     from regard.run.train import train
 
-    report(f"{recipe.name}: {recipe.about or recipe.task}, in {folder}")
-    with ProgressLine("tokenised:") as line:
+    about = recipe.about or recipe.task
+    report(Message("{name}: {about}, in {folder}", name=recipe.name, about=about, folder=folder))
+    with ProgressLine(Message("tokenised:")) as line:
 
         def report_stage(text: str) -> None:
             line.clear()
@@ -54,13 +56,17 @@ def summary(trained: "Trained") -> str:
     """The end of a training in a few lines."""
     outcome, folder, training = trained.outcome, shlex.quote(str(trained.run.folder)), trained.run.recipe.training
     if outcome.reason == "interrupted":
-        return as_called(f"saved at step {outcome.step}; continue with: regard train {folder}")
+        return as_called(
+            Message("saved at step {step}; continue with: regard train {folder}", step=outcome.step, folder=folder)
+        )
     reason = reason_to_stop(trained)
-    lines = [f"{trained.run.folder}: trained {outcome.step:,} steps (stopped by {reason})"]
+    facts = {"folder": trained.run.folder, "steps": outcome.step, "reason": reason}
+    lines = [Message("{folder}: trained {steps:,} steps (stopped by {reason})", **facts)]
     if outcome.best is not None:
-        lines.append(f"best validation {training.monitor}: {outcome.best:.4g}, at step {outcome.best_step}")
+        best = {"monitor": training.monitor, "best": outcome.best, "step": outcome.best_step}
+        lines.append(Message("best validation {monitor}: {best:.4g}, at step {step}", **best))
     if reason in ("max_steps", "max_epochs"):
         epochs, steps = f"max_epochs={2 * training.max_epochs:g}", f"max_steps={2 * outcome.step}"
         more = epochs if reason == "max_epochs" else steps
-        lines.append(as_called(f"train more: regard train {folder} training.{more}"))
-    return "\n".join(lines)
+        lines.append(Message("train more: regard train {folder} training.{more}", folder=folder, more=more))
+    return as_called(join_messages("\n", lines))

@@ -26,6 +26,7 @@ from regard.data.formats import describe_sources, identify
 from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
+from regard.messages import Message
 from regard.reading import MAX_BYTES, check_type, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
 from regard.recipe_files import current_names
@@ -118,7 +119,8 @@ class Run:
             self._remove_preparation()
         if start is not None:
             check_start(start, self.recipe)
-            report(f"starting from {start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}")
+            facts = {"folder": start.folder, "task": start.recipe.task, "best": describe_best(start.checkpoints)}
+            report(Message("starting from {folder}: {task}, {best}", **facts))
         task = task_class.prepare(self.recipe, self.folder, start.folder if start else None, report)
         self.write_manifest(text)
         self.check_manifest()
@@ -129,7 +131,7 @@ class Run:
         train, valid = (self.store(split, report, progress) for split in ("train", "valid"))
         train = training_view(self.task, self.folder, train, report)
         for key, value in facts(self.task).items():
-            report(f"{key}: {value}")
+            report(Message("{key}: {value}", key=key, value=value))
         return train, valid
 
     def store(self, split: str, report: Report, progress: ProgressCallback | None = None) -> Any:
@@ -138,7 +140,12 @@ class Run:
         before = fingerprint_of(path)
         store = open_store(self.task, self.folder, split, progress)
         if before is not None and before != fingerprint_of(path) and self.checkpoints.all():
-            report(f"warning: the {split} data changed since the last checkpoint; training continues on the new data")
+            report(
+                Message(
+                    "warning: the {split} data changed since the last checkpoint; training continues on the new data",
+                    split=split,
+                )
+            )
         report(self.task.checks.describe_store(self.task, split, store))
         return store
 
@@ -274,8 +281,9 @@ def describe_best(checkpoints: Checkpoints) -> str:
     path = checkpoints.resolve("best")
     progress = TrainingProgress.from_json(read_progress(path), str(path))
     if progress.score is None or progress.validated_step != progress.step:
-        return f"checkpoint {path.name}"
-    return f"checkpoint {path.name}, validation {progress.monitor} {progress.score:.4g}"
+        return Message("checkpoint {name}", name=path.name)
+    validation = f"{progress.monitor} {progress.score:.4g}"
+    return Message("checkpoint {name}, validation {score}", name=path.name, score=validation)
 
 
 def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:

@@ -17,6 +17,7 @@ from regard.data.batch import Batch, PrefetchedSteps
 from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.recipe import Recipe
 from regard.run.run import Run
 from regard.run_files import CHECKPOINTS, RECIPE, STORES
@@ -139,7 +140,7 @@ def warn_about_settings(run: Run, training: TrainingSettings, epoch: int, report
 
 def report_advice(warnings: Iterable[Advice], report: Report) -> None:
     for advice in warnings:
-        report(f"warning: {advice.problem}\n  {advice.remedy}")
+        report(Message("warning: {problem}\n  {remedy}", problem=advice.problem, remedy=advice.remedy))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from regard.data.fields import Fields
 from regard.data.formats import read_examples
 from regard.data.hold_out import read_split
 from regard.files import write_text
+from regard.messages import Message
 from regard.metrics.association import SideModel, independence_z, label_kernel, length_z, text_kernel
 from regard.recipe import Recipe
 from regard.run_files import SPLITS
@@ -130,7 +131,7 @@ class DoctorHooks(Generic[T, D]):
 
     def describe_store(self, task: T, split: str, store: D) -> str:
         """One line about a store for the log: number of examples and tokens."""
-        return f"{split}: {len(store):,} examples"
+        return Message("{split}: {examples:,} examples", split=split, examples=len(store))
 
     def store_samples(self, task: T, model: nn.Module, store: D) -> list[tuple[Example, Example]]:
         """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from regard.config import SettingsTable, build
 from regard.data.formats import read_examples
+from regard.messages import Message
 from regard.recipe import ChosenDefault, Corpus, Recipe
 from regard.tasks.registry import task_of
 from regard.tasks.sizing import LENGTHS, MODEL_SIZES
@@ -23,14 +24,17 @@ def choose_defaults(recipe: Recipe, report: Callable[[str], None]) -> Recipe:
     """
     if not any(recipe.choose(ANY_CORPUS)):
         return recipe
-    report("reading the training data to choose defaults")
+    report(Message("reading the training data to choose defaults"))
     corpus = survey(recipe)
     choices = list(recipe.choose(corpus))
-    report(f"defaults for {corpus.examples:,} examples of {corpus.words:,} words; write a setting to change it:")
+    text = {"examples": corpus.examples, "words": corpus.words}
+    report(
+        Message("defaults for {examples:,} examples with {words:,} words; set one in the recipe to change it:", **text)
+    )
     named_size = any(choice.name == "model.size" for choice in choices)  # it stands for all sizes
     for choice in choices:
         if not (named_size and choice.name.removeprefix("model.") in MODEL_SIZES[1:]):
-            report(f"  {choice.name} = {choice.value} ({choice.reason})")
+            report(Message("  {setting} ({reason})", setting=f"{choice.name} = {choice.value}", reason=choice.reason))
     return apply(recipe, choices)
 
 

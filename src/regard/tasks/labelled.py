@@ -39,6 +39,7 @@ from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import write_json
 from regard.losses.crossentropy import Loss, registered_loss
+from regard.messages import Message
 from regard.metrics.entities import OUTSIDE
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import (
@@ -80,7 +81,7 @@ from regard.tasks.encoders import (
     start_weights,
 )
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
-from regard.text.factory import load_input_tokenizer, train_tokenizer
+from regard.text.factory import learning_message, load_input_tokenizer, train_tokenizer
 from regard.text.inputs import InputTokenizer
 from regard.text.settings import BertTextSettings, EncoderTextSettings, TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -191,8 +192,9 @@ class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
 
     def describe_store(self, task: T, split: str, store: Inputs) -> str:
         truncated = int((store.input_lengths >= task.recipe.data.max_length).sum())
-        more = f", {truncated:,} of them as long as data.max_length allows" if truncated else ""
-        return f"{split}: {len(store):,} inputs, {int(store.input_lengths.sum()):,} tokens{more}"
+        more = Message(", {count:,} of them as long as data.max_length allows", count=truncated) if truncated else ""
+        counts = {"inputs": len(store), "tokens": int(store.input_lengths.sum())}
+        return Message("{split}: {inputs:,} inputs, {tokens:,} tokens{more}", split=split, more=more, **counts)
 
     def label_values(self, example: Example) -> Sequence[str | float]:
         return [example["label"]] if "label" in example else []
@@ -280,12 +282,12 @@ class Labelled(Task[L, Inputs]):
         splits = open_splits(folder / STORES / EXAMPLES, recipe.data, recipe.fields)
         report(str(splits.report))
         if cls.exchange is not None and cls.exchange.head is not None and not isinstance(recipe.model, BertSettings):
-            report('note: the model cannot be exported to Hugging Face; one with model.kind = "bert" can')
+            report(Message('note: the model cannot be exported to Hugging Face; one with model.kind = "bert" can'))
         path, text = folder / TOKENIZER, recipe.text
         if start is not None:
             copy_tokenizer(start, folder, TOKENIZER)
         elif not path.exists():
-            report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
+            report(learning_message(text.kind, text.vocab_size))
             lines = (text for example in splits.train for text in recipe.fields.texts(example))
             train_tokenizer(lines, text).save(path)
         labels = cls.collect_labels(splits.train)
@@ -512,7 +514,8 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
     saved = read_names(path)
     if saved:
         more = ", …" if len(saved) > MAX_SHOWN_LABELS else ""
-        report(f"labels: {len(saved)} ({', '.join(saved[:MAX_SHOWN_LABELS])}{more})")
+        shown = ", ".join(saved[:MAX_SHOWN_LABELS]) + more
+        report(Message("labels: {count} ({labels})", count=len(saved), labels=shown))
     if unknown := sorted(set(labels) - set(saved)):
         raise UserError(
             f"the training data has labels that this run does not know: {', '.join(unknown[:MAX_SHOWN_LABELS])}",
@@ -522,7 +525,7 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
         )
     if labels and (unseen := sorted(set(valid_labels) - set(labels))):
         names = ", ".join(unseen[:MAX_SHOWN_LABELS])
-        report(f"note: valid has labels that train does not have; they count as wrong: {names}")
+        report(Message("note: valid has labels that train does not have; they count as wrong: {labels}", labels=names))
 
 
 def some_of_each(kinds: Sequence[str], count: int) -> list[int]:

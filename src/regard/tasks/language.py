@@ -41,6 +41,7 @@ from regard.errors import UserError
 from regard.files import JsonObject, checksum, write_text
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_loss
+from regard.messages import Message
 from regard.metrics.score import Score, language_scores
 from regard.models.language import LanguageModelSettings, build_language_model
 from regard.models.language_bidirectional import BidirectionalLanguageModel, both_directions
@@ -56,7 +57,7 @@ from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names
 from regard.tasks.variants import LANGUAGE_VARIANTS
-from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS, PAD
 from regard.text.tokenizer import Tokenizer
@@ -174,7 +175,8 @@ class LanguageChecks(DoctorHooks["Language", TokenizedText]):
     contiguous = True
 
     def describe_store(self, task: "Language", split: str, store: TokenizedText) -> str:
-        return f"{split}: {len(store):,} tokens, {store.words:,} words, {store.lines:,} lines"
+        counts = {"tokens": len(store), "words": store.words, "lines": store.lines}
+        return Message("{split}: {tokens:,} tokens, {words:,} words, {lines:,} lines", split=split, **counts)
 
     def store_samples(
         self, task: "Language", model: nn.Module, store: TokenizedText
@@ -250,10 +252,11 @@ class Language(Task[LanguageRecipe, TokenizedText]):
             copy_tokenizer(start, folder, *cls.artifacts(recipe))
         elif data.min_word_count and not (folder / WORDS).exists():
             words = frequent_words(training_lines(recipe), data.min_word_count)
-            report(f"{len(words):,} words occur {data.min_word_count} times or more")
+            count, least = len(words), data.min_word_count
+            report(Message("{count:,} words occur {least} times or more", count=count, least=least))
             write_text(folder / WORDS, "".join(f"{word}\n" for word in sorted(words)))
         if not (folder / TOKENIZER).exists():
-            report(f"learning the vocabulary ({recipe.text.kind}, at most {recipe.text.vocab_size:,} tokens)")
+            report(learning_message(recipe.text.kind, recipe.text.vocab_size))
             lines = map(load_normalizer(recipe, folder), training_lines(recipe))
             train_tokenizer(lines, recipe.text).save(folder / TOKENIZER)
         return cls.load(recipe, folder)

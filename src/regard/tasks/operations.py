@@ -21,6 +21,7 @@ from regard.decoding.engine import Engine
 from regard.engines.choose import fastest_engine, readable_engine
 from regard.errors import UserError
 from regard.layers.meta import allocate, on_meta
+from regard.messages import Message
 from regard.models.ngram import NGram, NGramSettings
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World, total_memory
@@ -88,7 +89,7 @@ def training_view(task: AnyTask, folder: Path, store: Sized, report: Report) -> 
     data, dropout = task.recipe.data, getattr(task.recipe.text, "dropout", 0.0)
     if not dropout or not isinstance(store, Pairs):
         return store
-    report("sampling the segmentations of BPE-dropout")
+    report(Message("sampling the segmentations of BPE-dropout"))
     source, target = task.tokenizers.values()
     return open_or_build_dropout(
         folder / STORES / "dropout", store, source, target, dropout, task.recipe.runtime.seed, data.max_length,
@@ -296,9 +297,10 @@ def facts(task: AnyTask) -> dict[str, str]:
     """Facts about a task for a report: languages, and sizes of the vocabularies."""
     data, tokenizers = task.recipe.data, list(task.tokenizers.values())
     distinct = {tokenizer.to_json(): f"{len(tokenizer):,}" for tokenizer in tokenizers}
-    sizes = {"vocabulary": f"{' and '.join(distinct.values())} tokens"} if tokenizers else {}
+    size = Message("{count} tokens", count=" + ".join(distinct.values()))
+    sizes: dict[str, str] = {Message("vocabulary"): size} if tokenizers else {}
     if task.languages is None:
         return sizes
     names = ", ".join(f"{source} → {target}" for source, target in task.languages.directions)
     names = names or data.src_lang or data.tgt_lang
-    return ({"languages": names} if names else {}) | sizes
+    return ({Message("languages"): names} if names else {}) | sizes

@@ -55,6 +55,7 @@ from regard.errors import UserError
 from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
+from regard.messages import Message
 from regard.metrics.score import Score, perplexity
 from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe import Recipe, Rules
@@ -67,7 +68,7 @@ from regard.tasks.encoders import TextEncoding, encoder_attention, parse_text
 from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import BERT_TRAINING, TOKENIZER
-from regard.text.factory import load_masked_tokenizer, train_tokenizer
+from regard.text.factory import learning_message, load_masked_tokenizer, train_tokenizer
 from regard.text.inputs import MaskedTokenizer, TextInput
 from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -214,8 +215,10 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
     contiguous = True
 
     def describe_store(self, task: "Pretraining", split: str, store: TokenizedDocuments) -> str:
-        sentences = len(store.sentences) - 1
-        return f"{split}: {len(store):,} documents, {sentences:,} sentences, {len(store.tokens):,} tokens"
+        counts = {"documents": len(store), "sentences": len(store.sentences) - 1, "tokens": len(store.tokens)}
+        return Message(
+            "{split}: {documents:,} documents, {sentences:,} sentences, {tokens:,} tokens", split=split, **counts
+        )
 
     def store_samples(
         self, task: "Pretraining", model: nn.Module, store: TokenizedDocuments
@@ -287,7 +290,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         if start is not None:
             copy_tokenizer(start, folder, TOKENIZER)
         elif not (folder / TOKENIZER).exists():
-            report(f"learning the vocabulary (WordPiece, at most {recipe.text.vocab_size:,} tokens)")
+            report(learning_message("WordPiece", recipe.text.vocab_size))
             lines = (sentence["text"] for sentence in read_split(recipe.data, recipe.fields, "train"))
             train_tokenizer(lines, recipe.text).save(folder / TOKENIZER)
         return cls.load(recipe, folder)

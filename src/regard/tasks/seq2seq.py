@@ -35,6 +35,7 @@ from regard.engines.device import ValidationEngine
 from regard.errors import UserError
 from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
+from regard.messages import Message, join_messages
 from regard.metrics.score import Score, perplexity
 from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
@@ -60,7 +61,7 @@ from regard.tasks.base import (
 from regard.tasks.checks import DoctorHooks, ExpectedLoss
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_text
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
-from regard.text.factory import load_tokenizer, train_tokenizer
+from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
 from regard.text.settings import PairTextSettings, TextSettings
 from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, language_tag
 from regard.text.tokenizer import Tokenizer
@@ -148,11 +149,18 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
 
     def describe_store(self, task: T, split: str, store: Pairs) -> str:
         tokens = int(store.src_lengths.sum() + store.tgt_lengths.sum())
-        line = f"{split}: {len(store):,} pairs, {tokens:,} tokens"
+        line = Message("{split}: {pairs:,} pairs, {tokens:,} tokens", split=split, pairs=len(store), tokens=tokens)
         limit = task.recipe.data.max_length
+        if split == "train":
+            return join_messages("\n", [store.report.table(), line])
         if split == "valid" and (too_long := len(store) - len(store.within(limit))):
-            line += f"; validation leaves out {too_long:,} pairs of more than data.max_length = {limit} tokens"
-        return f"{store.report.table()}\n{line}" if split == "train" else line
+            left_out = Message(
+                "; validation leaves out {count:,} pairs of more than data.max_length = {limit} tokens",
+                count=too_long,
+                limit=limit,
+            )
+            line = join_messages("", [line, left_out])
+        return line
 
     def max_length(self, task: T) -> int:
         return task.recipe.data.max_length
@@ -258,7 +266,7 @@ class Seq2Seq(Task[R, Pairs]):
             if other is not None:
                 copy_tokenizer(other, folder, name)
             else:
-                report(f"learning the vocabulary ({text.kind}, at most {text.vocab_size:,} tokens)")
+                report(learning_message(text.kind, text.vocab_size))
                 train_tokenizer(lines(name), text, extra_symbols(recipe, name)).save(folder / name)
         return cls.load(recipe, folder)
 

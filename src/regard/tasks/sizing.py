@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from regard.messages import Message
 from regard.models.bert import SIZES as BERT_SIZES
 from regard.models.transformer import SIZES as TRANSFORMER_SIZES
 from regard.recipe import ChosenDefault, Corpus, Recipe, Rules
@@ -54,14 +55,15 @@ def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[ChosenDe
     """The number of tokens of a vocabulary of subwords; one of words or characters has its fixed limit."""
     if getattr(recipe.text, "kind", "") in ("bpe", "wordpiece", "bert"):
         size = rounded(factor * math.sqrt(words), 1000, 32_000)
-        yield ChosenDefault("text.vocab_size", size, "grows with the square root of the words")
+        yield ChosenDefault("text.vocab_size", size, Message("grows with the square root of the words"))
 
 
 def model_size(recipe: Recipe, values: Mapping[str, object], words: float) -> Iterator[ChosenDefault]:
     """The size of a model for a number of words, unless the recipe gives any part of it."""
     if not any(recipe.is_given(f"model.{name}") for name in MODEL_SIZES):
         yield from (
-            ChosenDefault(f"model.{name}", value, f"for {round(words):,} words") for name, value in values.items()
+            ChosenDefault(f"model.{name}", value, Message("for {words:,} words", words=round(words)))
+            for name, value in values.items()
         )
 
 
@@ -70,13 +72,13 @@ def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[ChosenDefault]:
     training = recipe.training
     if recipe.is_given("training.learning_rate"):
         if training.learning_rate < 0.5:
-            yield ChosenDefault("training.schedule", "cosine", "the learning rate is a peak rate")
+            yield ChosenDefault("training.schedule", "cosine", Message("the learning rate is a peak rate"))
         return
     if not recipe.is_given("training.schedule"):
-        yield ChosenDefault("training.schedule", "cosine", "needs no tuning of the warm-up")
+        yield ChosenDefault("training.schedule", "cosine", Message("needs no tuning of the warm-up"))
     if training.schedule != "paper" or not recipe.is_given("training.schedule"):
-        yield ChosenDefault("training.learning_rate", peak, "for a model of this size")
-        yield ChosenDefault("training.clip", clip, "a high rate needs clipping")
+        yield ChosenDefault("training.learning_rate", peak, Message("for a model of this size"))
+        yield ChosenDefault("training.clip", clip, Message("a high rate needs clipping"))
 
 
 def length(
@@ -84,27 +86,34 @@ def length(
 ) -> Iterator[ChosenDefault]:
     """Batch size, steps, warm-up, validation interval and patience of a training counted in steps."""
     training = recipe.training
-    yield ChosenDefault("training.batch_tokens", batch, "small for few words, so that there are enough steps")
+    yield ChosenDefault("training.batch_tokens", batch, Message("small for few words, so that there are enough steps"))
     batch = training.batch_tokens if recipe.is_given("training.batch_tokens") else batch
     steps, least = training.max_steps, 500
     if recipe.is_given("training.max_epochs") and training.max_epochs:  # with a margin: the epochs decide
         passes, least = math.ceil(1.1 * training.max_epochs), 1
     if not recipe.is_given("training.max_steps"):
         steps = rounded(passes * tokens / batch, least, 1_000_000)
-        yield ChosenDefault("training.max_steps", steps, f"about {round(steps * batch / max(1.0, tokens))} epochs")
+        yield ChosenDefault(
+            "training.max_steps",
+            steps,
+            Message("about {epochs} epochs", epochs=round(steps * batch / max(1.0, tokens))),
+        )
     if not any(recipe.is_given(name) for name in LENGTHS):
-        yield ChosenDefault("training.patience", max(4, validations // 4), "early stopping")
+        yield ChosenDefault("training.patience", max(4, validations // 4), Message("early stopping"))
     if not recipe.is_given("training.warmup_share"):
-        yield ChosenDefault("training.warmup", max(1, min(max_warmup, steps // 10)), "a tenth of the steps")
+        yield ChosenDefault("training.warmup", max(1, min(max_warmup, steps // 10)), Message("a tenth of the steps"))
     every = min(steps, 2000, max(10, steps // validations))
-    yield ChosenDefault("training.validate_every", every, f"{math.ceil(steps / every)} validations")
+    yield ChosenDefault(
+        "training.validate_every", every, Message("{count} validations", count=math.ceil(steps / every))
+    )
 
 
 def fine_tuning(rules: Iterable[ChosenDefault]) -> Iterator[ChosenDefault]:
     """Rules for a run that starts from another: its own model, a quarter of the rate."""
     for choice in rules:
         if choice.name == "training.learning_rate":
-            yield ChosenDefault(choice.name, float(choice.value) / 4, "fine-tuning: a quarter of the rate from scratch")  # type: ignore[arg-type]
+            rate = float(str(choice.value)) / 4
+            yield ChosenDefault(choice.name, rate, Message("fine-tuning: a quarter of the rate from scratch"))
         elif choice.name.startswith("training."):
             yield choice
 
@@ -136,7 +145,7 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
         width = TRANSFORMER_SIZES[size]["d_model"]
         yield from model_size(recipe, {"d_model": width, "d_embedding": width, "dropout": dropout}, words)
     if not recipe.is_given("training.learning_rate"):
-        yield ChosenDefault("model.norm", "pre", "learns without a long warm-up")
+        yield ChosenDefault("model.norm", "pre", Message("learns without a long warm-up"))
     yield from rate(recipe, 1e-3 if size == "base" or recipe.model.kind == "recurrent" else 2e-3, 1.0)
     batches = [(30_000, 1024), (100_000, 2048), (3_000_000, 4096), (30_000_000, 8192)]
     batch, passes = first_above(words, batches, 16_384), epochs(words, 300_000, 30, 0.35, 4, 100)
@@ -157,7 +166,7 @@ def language(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
             "layers": layers[index], "dropout": 0.3 if index < 3 else 0.1,
         }  # fmt: skip
         yield from model_size(recipe, values, words)
-        yield ChosenDefault("data.bptt", 128, "tokens that a Transformer attends to")
+        yield ChosenDefault("data.bptt", 128, Message("tokens that a Transformer attends to"))
     elif kind in ("rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm", "bilstm"):
         yield from model_size(recipe, {"d_model": (200, 400, 650, 1024)[index]}, words)
     if kind == "ngram":
@@ -176,7 +185,9 @@ def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     size = ("tiny", "mini", "small", "base")[index]
     yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
-        yield ChosenDefault("training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], "for a model of this size")
+        yield ChosenDefault(
+            "training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], Message("for a model of this size")
+        )
     batch, passes = (4096, 8192, 32_768, 131_072)[index], epochs(words, 2_000_000, 30, 0.4, 3, 100)
     yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 10, max_warmup=10_000)
 
@@ -202,16 +213,20 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
         yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
         peak = 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
-        yield ChosenDefault("training.learning_rate", peak, "from scratch, for a model of this size")
+        yield ChosenDefault("training.learning_rate", peak, Message("from scratch, for a model of this size"))
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
-    yield ChosenDefault("training.batch_examples", batch, f"for {corpus.examples:,} examples")
+    yield ChosenDefault(
+        "training.batch_examples", batch, Message("for {examples:,} examples", examples=corpus.examples)
+    )
     passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
     if recipe.is_given("training.max_steps"):
-        yield ChosenDefault("training.max_epochs", 0.0, "off: the recipe gives the number of steps")
+        yield ChosenDefault("training.max_epochs", 0.0, Message("off: the recipe gives the number of steps"))
     else:
-        yield ChosenDefault("training.max_epochs", float(passes), f"for {corpus.examples:,} examples")
+        yield ChosenDefault(
+            "training.max_epochs", float(passes), Message("for {examples:,} examples", examples=corpus.examples)
+        )
     if not any(recipe.is_given(name) for name in LENGTHS):
-        yield ChosenDefault("training.patience", max(4, passes // 4), "early stopping")
+        yield ChosenDefault("training.patience", max(4, passes // 4), Message("early stopping"))
 
 
 def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:

@@ -8,6 +8,7 @@ from typing import overload
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.errors import UserError
+from regard.messages import Message
 from regard.reading import check_text, parse_json
 from regard.text import trainers
 from regard.text.bert import BertTokenizer
@@ -111,3 +112,8 @@ def tokenizer_from_json(text: str) -> Tokenizer:
     tokenizer = build_tokenizer(text)
     is_unigram = type(tokenizer.model).__name__ == "Unigram"
     return SentencePieceTokenizer(tokenizer) if is_unigram else SubwordTokenizer(tokenizer)
+
+
+def learning_message(kind: str, size: int) -> Message:
+    """Announce the training of a tokenizer."""
+    return Message("learning the vocabulary ({kind}, at most {size:,} tokens)", kind=kind, size=size)

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
+from regard.messages import Message, localize
 from regard.training.events import (
     Event,
     Log,
@@ -40,10 +41,11 @@ class PlainConsole:
             case TrainingStarted(step, max_steps):
                 self._max_steps = max_steps
                 if step:
-                    self._print(f"resuming after step {step}")
+                    self._print(Message("resuming after step {step}", step=step))
             case TrainRecord():
-                time_left = format_duration(event.seconds_left)
-                self._print(f"step {event.step}/{self._max_steps}  {format_record(event)}  {time_left} left")
+                steps = f"{event.step}/{self._max_steps}"
+                record, time = format_record(event), format_duration(event.seconds_left)
+                self._print(Message("step {steps}  {record}  {time} left", steps=steps, record=record, time=time))
             case ValidationRecord():
                 for line in format_validation(event):
                     self._print(line)
@@ -52,7 +54,7 @@ class PlainConsole:
 
     def _print(self, text: str) -> None:
         with suppress(OSError):
-            print(text, file=self._stream, flush=True)
+            print(localize(text), file=self._stream, flush=True)
 
 
 class LiveConsole:
@@ -61,9 +63,14 @@ class LiveConsole:
     def __init__(self, console: "Console") -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=24), TextColumn("{task.description}"))
+        columns = (
+            TextColumn(localize(Message("step"))),
+            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}"),
+        )
         self._bar = Progress(*columns, console=console)
-        self._task: TaskID = self._bar.add_task("starting", total=None)
+        self._task: TaskID = self._bar.add_task(localize(Message("starting")), total=None)
 
     def log(self, event: Event) -> None:
         """Update the bar, or print lines above it."""
@@ -78,7 +85,8 @@ class LiveConsole:
             case StepCompleted(step):
                 self._bar.update(self._task, completed=step)
             case TrainRecord():
-                text = f"{format_record(event)}  {format_duration(event.seconds_left)} left"
+                record, time = format_record(event), format_duration(event.seconds_left)
+                text = localize(Message("{record}  {time} left", record=record, time=time))
                 self._bar.update(self._task, completed=event.step, description=text)
             case ValidationRecord():
                 for line in format_validation(event):
@@ -90,7 +98,7 @@ class LiveConsole:
 
     def _print(self, text: str) -> None:
         # square brackets in a text are not markup
-        self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._bar.console.print(localize(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def build_console(stream: TextIO | None = None) -> Log:
@@ -122,10 +130,13 @@ def format_validation(record: ValidationRecord) -> list[str]:
     loss = "loss" if "nll" in record.metrics else "nll"
     numbers = {name: f"{value:{'.4f' if value < MAX_PERPLEXITY else '.1e'}}" for name, value in record.metrics.items()}
     metrics = "  ".join(f"{loss if name == 'loss' else name} {number}" for name, number in numbers.items())
-    lines = [f"step {record.step}  validation: {metrics}{'  (best so far)' if record.best else ''}"]
+    step, best = record.step, Message("  (best so far)") if record.best else ""
+    lines: list[str] = [Message("step {step}  validation: {metrics}{best}", step=step, metrics=metrics, best=best)]
     for sample in record.samples:
         source, reference, output = (text.translate(CONTROL_SIGNS) for text in sample)
-        lines += [f"  source     {source}", f"  reference  {reference}", f"  output     {output}"]
+        lines.append(Message("  source     {text}", text=source))
+        lines.append(Message("  reference  {text}", text=reference))
+        lines.append(Message("  output     {text}", text=output))
     return lines
 
 
@@ -133,9 +144,9 @@ def format_duration(seconds: float) -> str:
     """Format a duration as 12 s, 5 min, 3 h 20 min or 26 days."""
     minutes = round(seconds / 60)
     if minutes < 1:
-        return f"{seconds:.0f} s"
+        return Message("{seconds:.0f} s", seconds=seconds)
     if minutes < 60:
-        return f"{minutes} min"
+        return Message("{minutes} min", minutes=minutes)
     if minutes < 48 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes / (24 * 60):.0f} days"
+        return Message("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
+    return Message("{days:.0f} days", days=minutes / (24 * 60))
