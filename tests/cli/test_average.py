@@ -7,7 +7,7 @@ import pytest
 from tests.cli.command import fails, regard, sentences
 
 from regard.run.run import Run
-from regard.run.validation import validate_checkpoint
+from regard.run.train import validate_checkpoint
 from regard.run_files import MODEL
 from regard.training.checkpoint import TRAINING, read_progress, read_training, read_weights, write_checkpoint
 

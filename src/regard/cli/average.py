@@ -73,7 +73,7 @@ class ComparisonWithBest:
 
 def compare_with_best(run: "Run", name: str) -> ComparisonWithBest | None:
     """Validate a checkpoint and compare it with the best one; None, and a note, if there is no validation data."""
-    from regard.run.validation import validate_checkpoint
+    from regard.run.train import validate_checkpoint
     from regard.training.checkpoint import read_progress
     from regard.training.progress import TrainingProgress
     from regard.training.settings import improves

@@ -5,12 +5,13 @@ recipe -> world -> run folder -> tokenizers -> stores -> batches -> model -> fit
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch, PrefetchedSteps
@@ -21,7 +22,7 @@ from regard.messages import Message
 from regard.recipe import Recipe
 from regard.run.run import Run
 from regard.run_files import CHECKPOINTS, RECIPE, STORES
-from regard.runtime import World, close_world, open_world, seed_everything
+from regard.runtime import World, autocast, close_world, open_world, seed_everything
 from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, ValidationData
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.tasks.operations import adapt_world, fit_closed_form, some_examples
@@ -233,3 +234,16 @@ def save_directly(
         log.log(ValidationRecord(1, validation.metrics, True, seconds, list(validation.samples)))
         log.log(TrainingEnded())
     return Outcome(1, "no more data", score, 1, validation.metrics)
+
+
+def validate_checkpoint(run: Run, checkpoint: str) -> Mapping[str, float]:
+    """The metrics of a checkpoint on the validation data of the run."""
+    world = open_world(run.recipe.runtime)
+    try:
+        store = run.store("valid", lambda _: None)
+        data = run.task.validation_data(run.folder, store, adapt_world(run.task, world))
+        model = run.model(checkpoint, world.device)
+        with torch.no_grad(), autocast(world):
+            return run.task.validate(model, data).metrics
+    finally:
+        close_world()
