@@ -60,6 +60,15 @@ def test_python_runs(
     assert "(2, 4, " in capsys.readouterr().out, "the shape of the attention: layers, heads, queries, keys"
 
 
+def test_first_python_line_translates() -> None:
+    """The first Python block of both READMEs is one call, and its value is a German translation."""
+    assert blocks(READMES[0], "python")[0] == blocks(READMES[1], "python")[0]
+    opening, call = blocks(READMES[0], "python")[0].strip().split("\n\n")
+    names: dict[str, object] = {}
+    exec(opening, names)
+    assert str(eval(call, names)).startswith("Hallo")
+
+
 def test_both_languages_show_the_same() -> None:
     for english, chinese in (READMES, GUIDES):
         assert blocks(english, "toml") == blocks(chinese, "toml")

@@ -1,9 +1,9 @@
 """regard: attention models from raw text to a trained, evaluated and inspected model.
 
-from pathlib import Path
-from regard import Translator, load_recipe, train
-train(load_recipe("dates"), Path("runs/dates"), resume=True)
-Translator.load("runs/dates").translate("Sunday, November 15, 2026")
+import regard
+regard.translate("Hello", target="de")
+regard.train(regard.load_recipe("dates"), "runs/dates", resume=True)
+regard.Translator.load("runs/dates").translate("Sunday, November 15, 2026")
 
 A name is imported when it is first used, so `import regard` is fast and does not import torch. These names are the
 public interface. Everything else is imported from its module and may change.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regard.recipe import Recipe
     from regard.run.exporting import export_run
     from regard.run.importing import import_model
-    from regard.run.model import Evaluation, Explanation, Model, Translator
+    from regard.run.model import Evaluation, Explanation, Model, Translator, translate
     from regard.run.run import Run
     from regard.run.train import train
     from regard.tasks.base import Task
@@ -63,6 +63,7 @@ MODULES = {
     "load_recipe": "tasks.registry",
     "register": "tasks.registry",
     "train": "run.train",
+    "translate": "run.model",
     "write_report": "viz.report",
 }
 """The module of each public name."""
