@@ -9,9 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from regard.metrics.answers import answer_scores
-from regard.metrics.entities import entity_scores
 from regard.metrics.parsing import bracket_scores
+from regard.metrics.spans import answer_scores, entity_scores
 from regard.metrics.translation import bleu, bleu_tokenizer_for
 from regard.trees import Tree, leaves, parsed
 

@@ -19,7 +19,7 @@ from benchmarks.charts import chart_svg
 from torch.nn.functional import cosine_similarity, one_hot
 
 from regard.files import write_text
-from regard.metrics.entities import entity_scores
+from regard.metrics.spans import entity_scores
 from regard.run.embedding import text_encoding
 from regard.run.model import Model
 from regard.run.train import train

@@ -9,7 +9,7 @@ from benchmarks.pictures import LANGUAGE, Studio, drawings, language_recipe, mai
 from benchmarks.pictures_computed import DRAWINGS
 from benchmarks.pictures_reading import one_sentence, question, told
 
-from regard.metrics.entities import stray
+from regard.metrics.spans import stray
 
 PICTURES = Path(__file__).parents[2] / "docs" / "ideas" / "pictures"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.metrics.answers import answer_exact, answer_f1, answer_scores, normalize
+from regard.metrics.spans import answer_exact, answer_f1, answer_scores, normalize
 
 MODEST = settings(max_examples=80)
 TEXTS = st.lists(st.sampled_from(["the", "A", "an", "cat", "Cat!", "mat", "--", "U.S.", "other"]), max_size=5).map(

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.metrics.classification import Counts
-from regard.metrics.entities import Entity, entities, entity_counts, entity_scores, repaired, stray, strict_entities
+from regard.metrics.spans import Entity, entities, entity_counts, entity_scores, repaired, stray, strict_entities
 
 MODEST = settings(max_examples=80)
 KINDS = ("PER", "LOC", "creative-work")

@@ -12,7 +12,7 @@ import pytest
 from tests.system.helpers import train_quietly
 from tests.tasks.make import changed
 
-from regard.metrics.entities import stray
+from regard.metrics.spans import stray
 from regard.tasks.registry import build_recipe
 from regard.tasks.tagging import Tagging
 

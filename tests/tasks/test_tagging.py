@@ -17,7 +17,7 @@ from tests.tasks.make import changed, make_task, validation
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
-from regard.metrics.entities import entities, entity_scores, stray
+from regard.metrics.spans import entities, entity_scores, stray
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.tagging import Tagging, split_windows

@@ -32,8 +32,8 @@ from regard.data.inputs import Input
 from regard.data.settings import AnsweringDataSettings
 from regard.exchange.bert import QUESTION_ANSWERING
 from regard.losses.crossentropy import Loss
-from regard.metrics.answers import answer_exact, answer_f1, answer_scores
 from regard.metrics.score import Score
+from regard.metrics.spans import answer_exact, answer_f1, answer_scores
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.base import AnyTask, Example, Prediction
 from regard.tasks.checks import ExpectedLoss

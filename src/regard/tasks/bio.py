@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from regard.metrics.entities import OUTSIDE
+from regard.metrics.spans import OUTSIDE
 
 Array = npt.NDArray[np.float64]
 

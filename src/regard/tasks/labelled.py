@@ -40,7 +40,7 @@ from regard.errors import UserError
 from regard.files import write_json
 from regard.losses.crossentropy import Loss, registered_loss
 from regard.messages import Message
-from regard.metrics.entities import OUTSIDE
+from regard.metrics.spans import OUTSIDE
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import (
     EncoderModel,

@@ -29,8 +29,8 @@ from regard.data.inputs import Input
 from regard.exchange.bert import TOKEN_CLASSIFICATION
 from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy, counts_by_class, macro_scores
-from regard.metrics.entities import OUTSIDE, Entity, entities, entity_counts, entity_scores
 from regard.metrics.score import Score
+from regard.metrics.spans import OUTSIDE, Entity, entities, entity_counts, entity_scores
 from regard.tasks.base import Example, Prediction
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.encoders import words_of
