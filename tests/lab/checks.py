@@ -94,15 +94,14 @@ def check_sentence(finished: Finished) -> None:
     check_digits(finished)
     assert all(sentence.strip() and "nan" not in sentence for sentence in finished.sentence)
     assert all(math.isfinite(number) for number in verdict.numbers.values())
-    if texts.verdict.en:
-        assert not verdict.numbers.keys() & set(finished.results.panels()), "a number has the name of a panel"
+    assert not verdict.numbers.keys() & set(finished.results.panels()), "a number has the name of a panel"
     assert verdict.answers.keys() <= {question.key for question in texts.questions}
     assert CHINESE.search(finished.sentence.zh) and not CHINESE.search(finished.sentence.en)
 
 
 def check_digits(finished: Finished) -> None:
     """A sentence has no digit of its own, and names the same numbers in both languages."""
-    template = getattr(finished.verdict, "template", finished.experiment.texts.verdict)
+    template = finished.experiment.texts.verdict
     parts = [list(string.Formatter().parse(text)) for text in template]
     assert not re.search(r"\d", "".join(literal for each in parts for literal, *_ in each)), template
     fields = [{field for _, field, *_ in each if field} for each in parts]

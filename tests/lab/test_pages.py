@@ -9,10 +9,9 @@ from tests.lab.made import DOUBLES, MADE
 from tests.pages import ROOT, broken_links, check_command, commands
 
 from regard.errors import UserError
-from regard.lab import old_form
 from regard.lab.experiment import Effort
 from regard.lab.pages import BLOCK, RESULTS, fill_blocks, make_pages, pages_beside, plain, read_results, write_pages
-from regard.lab.records import path_of, verdict_json
+from regard.lab.records import path_of
 from regard.lab.registry import all_experiments
 from regard.lab.running import run_experiment
 
@@ -88,11 +87,8 @@ def test_results_in_the_repository_are_judged_as_they_say() -> None:
         answers = {keys[key]: kind for key, kind in finished.verdict.answers.items()}
         assert stored["effort"] == "full" and stored["verdict"]["kind"] == finished.verdict.kind, name
         assert stored["verdict"].get("answers", {}) == answers, name
-        if isinstance(finished.experiment, old_form.Experiment):
-            assert stored["verdict"] == verdict_json(finished.verdict, finished.sentence), name
-        else:
-            assert finished.is_current, f"{name}: run it again, or show that its numbers are the same"
-            assert finished.verdict.kind in finished.experiment.texts.answer, name
+        assert finished.is_current, f"{name}: run it again, or show that its numbers are the same"
+        assert finished.verdict.kind in finished.experiment.texts.answer, name
 
 
 def test_pages_of_the_repository_show_what_the_results_hold() -> None:

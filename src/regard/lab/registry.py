@@ -8,15 +8,13 @@ The environment variable REGARD_PLUGINS names such files; an installed package n
 group `regard.experiments` (plugins.py).
 """
 
-import inspect
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from pkgutil import iter_modules
 
 from regard.config import nearest
 from regard.errors import UserError
-from regard.lab import experiments, old_form
+from regard.lab import experiments
 from regard.lab.experiment import Experiment
 from regard.lab.texts import words
 from regard.plugins import load_plugins
@@ -40,17 +38,8 @@ def register_experiment(module: str) -> None:
 
 @cache
 def _included() -> dict[str, Experiment]:
-    modules = [f"{experiments.__name__}.{module.name}" for module in iter_modules(experiments.__path__)]
-    return {experiment.name: experiment for experiment in map(_open, modules)}
-
-
-def _open(module: str) -> Experiment:
-    experiment = Experiment(module)
-    if experiment.path.with_suffix(".toml").is_file():
-        return experiment
-    members = [member for _, member in inspect.getmembers(import_module(module), inspect.isclass)]
-    (found,) = (each for each in members if issubclass(each, old_form.Experiment) and each.__module__ == module)
-    return found()
+    found = [Experiment(f"{experiments.__name__}.{module.name}") for module in iter_modules(experiments.__path__)]
+    return {experiment.name: experiment for experiment in found}
 
 
 def all_experiments() -> dict[str, Experiment]:
