@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.ladder.alignment import align, evaluate_alignment, gold_alignments
 from regard.metrics.alignment import coverage_error, entropy
 from regard.run.alignment import AlignmentHead
+from regard.tasks.writing import LEFT_TO_RIGHT
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import BOS, EOS, PAD
@@ -78,7 +79,7 @@ class FakeNetwork(torch.nn.Module):
 @pytest.fixture
 def translator(tokenizer: Tokenizer) -> Any:
     task = SimpleNamespace(
-        src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=256, max_target=None, start_symbol="⟨s⟩",
+        src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=256, max_target=None, writing=LEFT_TO_RIGHT,
         parse=lambda example: example, tags=lambda example: [TAG] if example.get("to") == "de" else [],
     )  # fmt: skip
     run = SimpleNamespace(folder="runs/x", recipe=SimpleNamespace(model=SimpleNamespace(summary="a model")))

@@ -121,7 +121,7 @@ def test_everything_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         trained.append(settings.kind)
         return train_tokenizer(lines, settings, symbols)
 
-    monkeypatch.setattr("regard.tasks.translation.train_tokenizer", count)
+    monkeypatch.setattr("regard.tasks.seq2seq.train_tokenizer", count)
     assert run_ladder(opened, selected, [1, 2], quiet) == []
     assert len(trained) == 1, "the others copied the vocabulary of the first"
     page = ladder_page(opened)

@@ -27,6 +27,7 @@ from regard.run.alignment import (
     word_groups,
 )
 from regard.run.model import Translator
+from regard.tasks.writing import LEFT_TO_RIGHT
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 
@@ -53,8 +54,8 @@ def fake_translator(folder: Path, *texts: str, kind: Literal["char", "bpe"] = "c
     """A translator of equal texts with one tokenizer."""
     tokenizer = train_tokenizer(texts, TextSettings(kind=kind, vocab_size=300))
     task = SimpleNamespace(
-        src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=64, max_target=None, start_symbol="⟨s⟩",
-        parse=lambda text: {"src": text}, tags=lambda example: [], has_attention=True,
+        src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=64, max_target=None, writing=LEFT_TO_RIGHT,
+        parse=lambda text: {"src": text}, tags=lambda example: [], recipe=SimpleNamespace(has_attention=True),
     )  # fmt: skip
     return SimpleNamespace(task=task, model=FakeNetwork(), run=SimpleNamespace(folder=folder))
 

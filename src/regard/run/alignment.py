@@ -37,7 +37,7 @@ from regard.engines.stepper_engine import pad_rows
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import read_json
-from regard.text.symbols import BOS, EOS, PAD
+from regard.text.symbols import EOS, PAD
 from regard.text.tokenizer import Span
 
 if TYPE_CHECKING:
@@ -174,8 +174,7 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     task, network = model.task, model.model
     device = next(network.parameters()).device
     rows = [[*source.ids, EOS] for source, _ in pairs]
-    masked = task.writing.start_symbol is None  # the decoder of a masked model reads the token that it predicts
-    outputs = [[*target.ids, EOS] if masked else [BOS, *target.ids] for _, target in pairs]
+    outputs = [task.writing.decoder_input(target.ids) for _, target in pairs]
     src, tgt = (pad_rows(ids, PAD, device) for ids in (rows, outputs))
     weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
     if weights is None:
