@@ -8,16 +8,15 @@ import typer
 
 from regard.cli.options import AsJson
 from regard.cli.screen import report
+from regard.cli.shell import language
 from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
-from regard.messages import is_chinese
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regard.lab.experiment import Effort, Experiment
     from regard.lab.running import Outcome
-    from regard.lab.texts import Language
 
 FAILED = 1
 """Exit status if an experiment failed."""
@@ -150,11 +149,6 @@ def run(
             write_gallery(folder, list(all_experiments().values()))
     order = [experiment.name for experiment in chosen]
     return sorted(outcomes, key=lambda outcome: order.index(outcome.experiment.name))
-
-
-def language() -> "Language":
-    """The language of the terminal."""
-    return "zh" if is_chinese() else "en"
 
 
 def report_seed(name: str, seed: int, seeds: int) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from regard.cli.lab import language
 from regard.cli.screen import in_colour, print_drawing, print_json, print_result, print_table, report
-from regard.cli.shell import as_called
+from regard.cli.shell import as_called, language
 from regard.files import JsonObject
 from regard.lab.experiment import Experiment
 from regard.lab.gallery import PAGE

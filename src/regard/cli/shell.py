@@ -5,8 +5,9 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Literal
 
-from regard.messages import localize
+from regard.messages import is_chinese, localize
 
 GROUPS = {
     "Start here": ("translate", "demo", "lab"),
@@ -19,6 +20,11 @@ GROUPS = {
 COMMANDS = tuple(command for group in GROUPS.values() for command in group)
 """Every command. Its module and function have the same name."""
 CALL = re.compile(rf"(?<![\w./-])regard (?=(?:{'|'.join(COMMANDS)})\b)")
+
+
+def language() -> Literal["en", "zh"]:
+    """The language of the terminal."""
+    return "zh" if is_chinese() else "en"
 
 
 def program() -> str:

@@ -165,9 +165,9 @@ def changed_settings(folder: Path) -> JsonObject:
     if written is not None and written.format == FORMAT and not written.damaged(folder):
         changes: JsonObject = written.facts["changed"]
         return {RENAMED.get(name, name): value for name, value in changes.items()}
-    from regard.run.run import read_recipe
+    from regard.tasks.registry import build_recipe
 
-    return compare_with_defaults(read_recipe(folder))
+    return compare_with_defaults(build_recipe(read_toml(folder / RECIPE), str(folder / RECIPE)))
 
 
 def write_changes(folder: Path, recipe: "Recipe") -> None:
