@@ -264,12 +264,6 @@ def test_the_tasks_are_listed_in_one_place() -> None:
     assert not tables
 
 
-def test_the_public_names_exist_and_are_few() -> None:
-    assert len(regard.__all__) <= 30
-    for name in regard.__all__:
-        assert getattr(regard, name) is not None
-
-
 def test_no_file_is_called_utils() -> None:
     names = {part for path in FILES for part in path.relative_to(SOURCE).with_suffix("").parts}
     assert not names & {"utils", "helpers", "common", "misc"}

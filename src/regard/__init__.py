@@ -2,83 +2,40 @@
 
 import regard
 regard.translate("Hello", target="de")
-regard.train(regard.load_recipe("dates"), "runs/dates", resume=True)
-regard.Translator.load("runs/dates").translate("Sunday, November 15, 2026")
 
-A name is imported when it is first used, so `import regard` is fast and does not import torch. These names are the
-public interface. Everything else is imported from its module and may change.
+from regard import Translator, load_recipe, train
+train(load_recipe("dates"), "runs/dates", resume=True)
+Translator.load("runs/dates").translate("Sunday, November 15, 2026")
+
+A name is imported when it is first used, so `import regard` is fast and does not import torch. The file __init__.pyi
+lists these names, for Python and for type checkers. They are the public interface, and so are those of `regard.tasks`.
+Everything else is imported from its module and may change.
 """
 
+import re
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from regard.attention.attend import attend
-    from regard.attention.multihead import MultiHeadAttention
-    from regard.decoding.beam import beam_search
-    from regard.decoding.settings import DecodingSettings
-    from regard.errors import UserError
-    from regard.metrics.score import Score
-    from regard.models.bert import Bert
-    from regard.models.convolutional import Convolutional
-    from regard.models.recurrent import RecurrentModel
-    from regard.models.transformer import Transformer
-    from regard.recipe import Recipe
-    from regard.run.exporting import export_run
-    from regard.run.importing import import_model
-    from regard.run.model import Evaluation, Explanation, Model, Translator, translate
-    from regard.run.run import Run
-    from regard.run.train import train
-    from regard.tasks.base import Task
-    from regard.tasks.registry import load_recipe, register
-    from regard.viz.report import AttentionMap, write_report
-    from regard.viz.svg import heatmap_svg
-    from regard.viz.terminal import heatmap
+from pathlib import Path
+from sys import modules
 
 __version__ = "0.2.0"
 
-MODULES = {
-    "AttentionMap": "viz.report",
-    "Bert": "models.bert",
-    "Convolutional": "models.convolutional",
-    "DecodingSettings": "decoding.settings",
-    "Evaluation": "run.model",
-    "Explanation": "run.model",
-    "Model": "run.model",
-    "MultiHeadAttention": "attention.multihead",
-    "Recipe": "recipe",
-    "RecurrentModel": "models.recurrent",
-    "Run": "run.run",
-    "Score": "metrics.score",
-    "Task": "tasks.base",
-    "Transformer": "models.transformer",
-    "Translator": "run.model",
-    "UserError": "errors",
-    "attend": "attention.attend",
-    "beam_search": "decoding.beam",
-    "export_run": "run.exporting",
-    "heatmap": "viz.terminal",
-    "heatmap_svg": "viz.svg",
-    "import_model": "run.importing",
-    "load_recipe": "tasks.registry",
-    "register": "tasks.registry",
-    "train": "run.train",
-    "translate": "run.model",
-    "write_report": "viz.report",
-}
-"""The module of each public name."""
 
-__all__ = ["__version__", *MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package, from the imports in its stub file."""
+    stub = Path(file).with_suffix(".pyi").read_text(encoding="utf-8")
+    places = {name: module for module, name in re.findall(r"^from (\S+) import (\w+) as \2$", stub, re.MULTILINE)}
+
+    def __getattr__(name: str) -> object:  # noqa: N807
+        """Import the module of a public name when the name is first used."""
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(places[name]), name)
+        setattr(modules[package], name, value)
+        return value
+
+    return __getattr__, lambda: sorted({*vars(modules[package]), *places}), list(places)
 
 
-def __getattr__(name: str) -> object:
-    """Import the module of a public name when the name is first used."""
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"regard.{MODULES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+__all__ += ["__version__"]
