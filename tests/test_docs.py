@@ -9,12 +9,14 @@ import pytest
 from tests.pages import (
     ROOT,
     anchors,
+    blocks,
     broken_links,
     check_command,
     check_names,
     commands,
     indented_commands,
     inline_commands,
+    links,
     read,
 )
 from tests.test_architecture import ROOMS
@@ -95,7 +97,7 @@ def test_recipes_that_a_page_shows_have_known_settings() -> None:
                     assert {f"{group}.{name}" for name in values} <= settings(), page.name
 
 
-TWINS = ("guide", "data", "page", "glossary", "exchange", "design")
+TWINS = ("guide", "data", "page", "glossary", "exchange", "design", "extending")
 
 
 @pytest.mark.parametrize("name", TWINS)
@@ -146,3 +148,12 @@ def test_files_that_a_page_names_exist() -> None:
         for name in re.findall(r"`((?!runs/)(?:[a-z_]+/)+[a-z_]+\.(?:py|toml|js))`", read(page)):
             found = (ROOT / "src" / "regard" / name).exists() or (ROOT / name).exists()
             assert found or page.name in ("serving-clients.md", "ledger.md"), f"{page.name}: {name}"
+
+
+@pytest.mark.parametrize("name", ["extending.md", "extending.zh.md"])
+def test_extending_quotes_files_that_are_tested(name: str) -> None:
+    page = ROOT / "docs" / name
+    sources = [read(page.parent / file) for file in links(page) if file.endswith(".py")]
+    quotes = blocks(page, "python")
+    assert len(quotes) == 3
+    assert [quote for quote in quotes if not any(quote in source for source in sources)] == []
