@@ -62,7 +62,7 @@ def test_commands_in_a_text_are_written_as_called(monkeypatch: pytest.MonkeyPatc
 def test_remedies_name_commands_that_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell, "program", lambda: ".venv/bin/regard")
     assert "`.venv/bin/regard recipes`" in fails("recipes", "x" * 50).err
-    assert "\n.venv/bin/regard train NAME" in regard("recipes").out
+    assert "`.venv/bin/regard train NAME`" in regard("recipes").out
 
 
 @pytest.mark.parametrize(
