@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,8 +20,14 @@ PLUGIN = Path(__file__).parents[1] / "largest_letter.py"
 RECIPE = """
 name = "letters"
 task = "largest-letter"
-data = {{ root = "{root}", train.file = "train.tsv", valid.file = "valid.tsv", test.file = "test.tsv", workers = 1 }}
-runtime = {{ device = "cpu", threads = 1 }}
+[data]
+root = "{root}"
+workers = 1
+train = {{ file = "train.csv", columns = {{ word = "Wort", letter = "Buchstabe" }} }}
+valid = {{ file = "valid.csv", word = "Wort", letter = "Buchstabe" }}
+test = {{ file = "test.csv", word = "Wort", letter = "Buchstabe" }}
+[runtime]
+threads = 1
 [training]
 max_steps = 200
 batch_tokens = 256
@@ -48,7 +55,8 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, rng = tmp_path_factory.mktemp("letters"), random.Random(1)
     words = list(dict.fromkeys("".join(rng.choices("abcdefghijklmnop", k=rng.randint(1, 9))) for _ in range(600)))
     for split, part in (("train", words[:400]), ("valid", words[400:440]), ("test", words[440:480])):
-        (folder / f"{split}.tsv").write_text("".join(f"{word}\t{max(word)}\n" for word in part), encoding="utf-8")
+        rows = "".join(f"{word},{max(word)}\n" for word in part)
+        (folder / f"{split}.csv").write_text(f"Wort,Buchstabe\n{rows}", encoding="utf-8")
     path = folder / "letters.toml"
     path.write_text(RECIPE.format(root=folder.as_posix()), encoding="utf-8")
     return path
@@ -84,7 +92,7 @@ def test_evaluate(run: Path, recipe: Path, tmp_path: Path) -> None:
     assert values["scores"][0]["value"] > 90 and values["examples"] == 40
     assert "<html" in Path(values["report"]).read_text(encoding="utf-8")
     assert "accuracy" in regard("evaluate", run, "--on", "valid").out
-    same = regard("evaluate", run, "--file", recipe.parent / "test.tsv", "--json", "--output", tmp_path / "file.json")
+    same = regard("evaluate", run, "--file", recipe.parent / "test.csv", "--json", "--output", tmp_path / "file.json")
     assert json.loads(same.out)["scores"] == values["scores"]
     compared = json.loads(regard("evaluate", run, "--against", run, "--json").out)
     assert compared["comparison"][0]["delta"] == 0
@@ -130,3 +138,24 @@ def test_doctor(recipe: Path) -> None:
         "first-loss": "pass", "gradients": "pass", "schedule": "pass", "memory": "pass", "disk": "pass",
         "overfit": "pass", "time": "pass",
     }, result  # fmt: skip
+
+
+def test_as_an_installed_package(run: Path, tmp_path: Path) -> None:
+    """An entry point takes the place of REGARD_PLUGINS."""
+    (tmp_path / "letters.py").write_text(PLUGIN.read_text(encoding="utf-8"), encoding="utf-8")
+    info = tmp_path / "letters-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: letters\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[regard.tasks]\nletters = letters\n", encoding="utf-8")
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "REGARD_PLUGINS": "", "PYTHONPATH": paths}
+    command = [sys.executable, "-m", "regard", "predict", str(run), "banana"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["letter"] == "n"
+
+
+def test_the_example_is_short_and_imports_public_names_only() -> None:
+    source = PLUGIN.read_text(encoding="utf-8")
+    modules = set(re.findall(r"^from (regard[\w.]*) import", source, re.MULTILINE))
+    assert modules <= {"regard", "regard.tasks"} and source.count("\n") <= 150
