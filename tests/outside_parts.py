@@ -5,15 +5,23 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.layouts import Attentions, Layout, Padded, Tokens
-from regard.attention.scoring import Scoring, register_score
-from regard.layers.positions import Positions
-from regard.losses.crossentropy import register_loss
-from regard.models.backbone import LayerSettings, register_positions
+from regard import (
+    Attentions,
+    LayerSettings,
+    Layout,
+    ModelSettings,
+    Positions,
+    Scoring,
+    Transformer,
+    TransformerSettings,
+    register_loss,
+    register_positions,
+    register_score,
+    register_text_encoder,
+    register_translation_model,
+)
 from regard.models.pooling import POOLERS
-from regard.models.settings import ModelSettings
-from regard.models.transformer import Transformer, TransformerSettings
-from regard.tasks.registry import register_text_encoder, register_translation_model
+from regard.tasks import Padded, Tokens
 
 
 @register_positions("triangle")
