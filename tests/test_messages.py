@@ -2,6 +2,8 @@
 
 import ast
 import json
+import pickle
+from copy import deepcopy
 from pathlib import Path
 from string import Formatter
 
@@ -62,4 +64,11 @@ def test_joined_messages_are_translated_one_by_one(monkeypatch: pytest.MonkeyPat
     joined = join_messages("; ", [Message("next:"), "a {b}", Message("next:")])
     assert joined == "next:; a {b}; next:" and join_messages(", ", []) == ""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    assert localize(joined) == f"{localize(Message('next:'))}; a {{b}}; {localize(Message('next:'))}"
+    assert localize(joined) == f"{localize(Message('next:'))}；a {{b}}；{localize(Message('next:'))}"
+
+
+def test_a_message_can_be_copied_and_pickled() -> None:
+    message = Message("{count:,} examples in {seconds:.1f} seconds", count=1200, seconds=2)
+    joined = join_messages("; ", [message, "a {b}"])
+    for same in (deepcopy(joined), pickle.loads(pickle.dumps(joined))):
+        assert same == joined and same.template == joined.template and same.values == joined.values

@@ -28,6 +28,9 @@ class Message(str):
         message.template, message.values = template, values
         return message
 
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:  # to copy and pickle it
+        return (self.template,), self.values
+
 
 def join_messages(separator: str, parts: Iterable[str]) -> Message:
     """Join texts, some of which may be messages, so that each is translated by itself."""
@@ -40,7 +43,10 @@ def localize(text: str) -> str:
     if not isinstance(text, Message) or not is_chinese():
         return text
     values = {name: localize(value) if isinstance(value, str) else value for name, value in text.values.items()}
-    return chinese_templates().get(text.template, text.template).format(**values)
+    joined = text.template.replace("; ", "；").replace(
+        ", ", "，"
+    )  # only what `join_messages` makes has no Chinese template
+    return chinese_templates().get(text.template, joined).format(**values)
 
 
 def is_chinese() -> bool:

@@ -61,7 +61,7 @@ def test_one_document_is_too_few_for_next_sentence_prediction(tmp_path: Path) ->
     (tmp_path / "train.txt").write_text(text.replace("\n\n", "\n"), encoding="utf-8")
     result = run_checks(recipe)
     assert result["preparation"].status == "fail" and result["remaining"].status == "skip"
-    assert "data.next_sentence=false" in result["preparation"].remedy
+    assert "data.next_sentence = false" in result["preparation"].remedy
     assert "preparation" not in run_checks(recipe, "data.next_sentence=false")
 
 

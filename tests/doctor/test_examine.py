@@ -1,6 +1,7 @@
 """The whole path: a recipe without defects passes every check, for every task."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ CHECKS = {
     "language": [*DATA, "tokenizer", "first-loss", "leaks", *MODEL],
     "pretraining": [*DATA, "tokenizer", "inputs", "first-loss", *MODEL],
 } | {task: [*DATA, "labels", "filters", "tokenizer", "lengths", "first-loss", *MODEL] for task in LABELLED}
+NAMES = {"UNK", "train", "valid", "test", "source", "target", "fp", "MiB", "GiB"}
 for name in ("classification", "regression"):
     CHECKS[name].insert(len(DATA) + 1, "plausibility")
 
@@ -116,8 +118,24 @@ def test_the_command_prints_every_result_and_a_summary(tmp_path: Path) -> None:
     assert bad.status == 1 and "fail  schedule: " in bad.out and "training.warmup=" in bad.out
 
 
-def test_the_command_prints_json(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", ["translation", "classification", "pretraining"])
+def test_a_chinese_terminal_shows_only_names_in_english(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    settings = ["data.test=[]", "training.max_steps=1", "training.warmup=0"]
+    output = regard("doctor", write_recipe(tmp_path, task), *settings)
+    assert "警告  训练计划：1 步" in output.out and "\n      -> 设 training." in output.out
+    shown = "\n".join(line for line in output.lines if not line.startswith(("      train: ", "      valid: ")))
+    shown = re.sub(r"(data|training)\.\w+", "", shown.replace(str(Path.cwd()), ""))
+    words = set(re.findall(r"\b[A-Za-z][A-Za-z_.]+", shown))
+    assert words <= NAMES | {task, "CPU", "GPU", "epoch", "logit", "logits", "nat", "ln"}, words - NAMES
+
+
+def test_the_command_prints_json_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     output = regard("doctor", write_recipe(tmp_path), "training.nonsense=1", "--json")
     result = json.loads(output.out)
     assert output.status == 1 and result["healthy"] is False
     assert [check["status"] for check in result["checks"]] == ["fail", "skip"]
+    assert result["checks"][1]["finding"] == "the other checks need what failed"

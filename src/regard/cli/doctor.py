@@ -1,6 +1,7 @@
 """regard doctor: check a recipe before training."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,13 +9,14 @@ import typer
 
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import CONTROL, ProgressLine, console, is_main, print_json, print_result
+from regard.messages import Message, join_messages, localize
 
 if TYPE_CHECKING:
     from regard.doctor.check import Check
 
 FAILED = 1
 """Exit status if a check failed."""
-COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
+COLOURS = {Message("pass"): "green", Message("warn"): "yellow", Message("fail"): "bold red", Message("skip"): "dim"}
 INDENT = " " * 6
 
 
@@ -77,19 +79,21 @@ def show(check: "Check") -> None:
     from rich.text import Text
 
     screen = console(sys.stdout)
-    line = Text.assemble((f"{check.status:<4}", COLOURS[check.status]), f"  {check.name}: ", _indented(check.finding))
-    screen.print(line, soft_wrap=True)
+    status, colour = next(item for item in COLOURS.items() if item[0] == check.status)
+    finding = Message("{key}: {value}", key=check.name, value=check.finding)
+    screen.print(Text.assemble((localize(status), colour), "  ", _indented(finding)), soft_wrap=True)
     if check.remedy:
         screen.print(Text(f"{INDENT}-> {_indented(check.remedy)}"), soft_wrap=True)
 
 
 def summary(checks: "list[Check]") -> str:
     """The number of checks of each status, in one line."""
-    counts = {status: sum(check.status == status for check in checks) for status in COLOURS}
-    warnings = "warning" if counts["warn"] == 1 else "warnings"
-    words = {"pass": "passed", "warn": warnings, "fail": "failed", "skip": "skipped"}
-    return ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
+    counts = Counter[str](check.status for check in checks)
+    words = (Message("passed"), Message("warnings"), Message("failed"), Message("skipped"))
+    words = words if counts["warn"] != 1 else (words[0], Message("warning"), *words[2:])
+    parts = zip((counts[status] for status in COLOURS), words, strict=True)
+    return join_messages(", ", (Message("{count} {word}", count=count, word=word) for count, word in parts if count))
 
 
 def _indented(text: str) -> str:
-    return text.translate(CONTROL).replace("\n", f"\n{INDENT}")
+    return localize(text).translate(CONTROL).replace("\n", f"\n{INDENT}")

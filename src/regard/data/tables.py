@@ -18,6 +18,7 @@ from itertools import chain, islice
 
 from regard.data.records import Location, Record, SourceFiles, csv_rows
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 
 DELIMITERS = ",;\t|"
 """What may separate the cells of a .csv; of two that fit equally well the first is taken."""
@@ -176,20 +177,20 @@ def describe_table(files: SourceFiles, kind: str) -> str:
     check_columns(files, kind, layout)
     parts = []
     if kind == "csv" and source.delimiter is None and layout.delimiter != ",":
-        parts.append(f"columns are separated by {show(layout.delimiter)}")
+        parts.append(Message("columns are separated by {delimiter}", delimiter=show(layout.delimiter)))
     if files.pairs and files.header is None and layout.header:
-        parts.append(f"the first row is a header ({', '.join(layout.first):.100})")
+        parts.append(Message("the first row is a header ({names:.100})", names=", ".join(layout.first)))
     if files.pairs and not source.columns:
         sides = find_sides(layout.first) if layout.header else None
         if sides is not None:
-            parts.append(f"src is column {sides[0]!r}, tgt is column {sides[1]!r}")
+            parts.append(Message("src is column {src!r}, tgt is column {tgt!r}", src=sides[0], tgt=sides[1]))
         elif len(layout.first) > 2:
-            parts.append(f"src is column 1 and tgt column 2 of {len(layout.first)}")
+            parts.append(Message("src is column 1 and tgt column 2 of {count}", count=len(layout.first)))
     if files.pairs and kind == "csv" and files.header is None and not layout.header:
-        parts.append(f"no header; the first row is {' | '.join(layout.first):.100}")
-    return f"{files.paths[0].name}: {'; '.join(parts)}" if parts else ""
+        parts.append(Message("no header; the first row is {cells:.100}", cells=" | ".join(layout.first)))
+    return Message("{key}: {value}", key=files.paths[0].name, value=join_messages("; ", parts)) if parts else ""
 
 
 def show(delimiter: str) -> str:
     """A delimiter for people."""
-    return "tab" if delimiter == "\t" else repr(delimiter)
+    return Message("tab") if delimiter == "\t" else repr(delimiter)

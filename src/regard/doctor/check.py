@@ -1,12 +1,13 @@
 """Results of checks."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from regard.errors import UserError
+from regard.messages import Message
 
 Status = Literal["pass", "warn", "fail", "skip"]
 STATUSES: tuple[Status, ...] = ("pass", "warn", "fail")
@@ -14,7 +15,8 @@ STATUSES: tuple[Status, ...] = ("pass", "warn", "fail")
 CheckProgress = Callable[[str, int, int | None], None]
 """Takes what is being done, the number of finished items, and how many there are if that is known."""
 
-MODEL_DEFECT = "this is a defect of the model and not of the recipe: please report it with the recipe"
+MODEL_DEFECT = Message("this is a defect of the model and not of the recipe: please report it with the recipe")
+OTHERWISE = Message("if that does not help, {defect}", defect=MODEL_DEFECT)
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class Check:
     """The remedy of a warning or a failure."""
 
 
-REMAINING = Check("remaining", "skip", "the other checks need what failed", "correct that and run the doctor again")
+CORRECT = Message("correct that and run the doctor again")
+REMAINING = Check(Message("remaining"), "skip", Message("the other checks need what failed"), CORRECT)
 
 
 def judge(name: str, status: Status, finding: str, remedy: str) -> Check:
@@ -49,8 +52,8 @@ def guarded(name: str, check: Callable[[], Check]) -> Check:
         return check()
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
-        remedy = "choose a smaller model.size, or see which programs use the GPU: nvidia-smi"
-        return Check(name, "fail", "a few examples do not fit into the memory of the GPU", remedy)
+        remedy = Message("choose a smaller model.size, or see which programs use the GPU: nvidia-smi")
+        return Check(name, "fail", Message("a few examples do not fit into the memory of the GPU"), remedy)
     except UserError as error:
         return Check(name, "fail", error.problem, error.remedy)
 
@@ -63,4 +66,4 @@ def healthy(checks: Iterable[Check]) -> bool:
 def to_json(checks: Iterable[Check]) -> dict[str, object]:
     """All results as JSON."""
     results = list(checks)
-    return {"healthy": healthy(results), "checks": [asdict(check) for check in results]}
+    return {"healthy": healthy(results), "checks": [dict(vars(check)) for check in results]}

@@ -13,6 +13,7 @@ from regard.doctor import data, model, resources
 from regard.doctor.check import REMAINING, Check, CheckProgress, guarded
 from regard.doctor.sample import DryRun, prepare, survey
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 from regard.recipe import Recipe
 from regard.run.run import Run, check_start, describe_best
 from regard.run_files import STORES
@@ -35,24 +36,24 @@ def examine(
 
     `folder` is the folder of the run. `quick` reads only the beginning of the files and trains nothing.
     """
-    name = "recipe"
+    name = Message("recipe")
     try:
         recipe = load_recipe(source, overrides)
-        yield Check(name, "pass", f"{recipe.name}: all settings are valid")
-        name = "device"
+        yield Check(name, "pass", Message("{name}: all settings are valid", name=recipe.name))
+        name = Message("device")
         world = open_world(recipe.runtime)
         yield resources.check_device(world)
         if recipe.start_from:
-            name = "start"
+            name = Message("start")
             yield check_start_run(recipe)
-        name = "files"
+        name = Message("files")
         recipe, defaults = with_chosen_defaults(recipe)
         if defaults is not None:
             yield defaults
         with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
             run_folder = folder or Path("runs") / recipe.name
             for check in _examine(recipe, world, run_folder, Path(temporary), quick, progress):
-                name = "preparation"
+                name = Message("preparation")
                 yield check
     except UserError as error:
         yield Check(name, "fail", error.problem, error.remedy)
@@ -66,15 +67,18 @@ def with_chosen_defaults(recipe: Recipe) -> tuple[Recipe, Check | None]:
     lines: list[str] = []
     chosen = choose_defaults(recipe, lines.append)
     values = [line.strip().partition(" (")[0] for line in lines if " = " in line]
-    return chosen, Check("defaults", "pass", f"chosen from the data: {', '.join(values)}") if values else None
+    finding = Message("chosen from the data: {values}", values=", ".join(values))
+    return chosen, Check(Message("defaults"), "pass", finding) if values else None
 
 
 def check_start_run(recipe: Recipe) -> Check:
     """The run to start from was trained, and its model is that of the recipe."""
     start = Run.open(recipe.start_from)
     check_start(start, recipe)
-    finding = f"{start.folder}: {start.recipe.task}, {describe_best(start.checkpoints)}, {start.recipe.model.summary}"
-    return Check("start", "pass", finding)
+    parts = [start.recipe.task, describe_best(start.checkpoints), start.recipe.model.summary]
+    return Check(
+        Message("start"), "pass", Message("{key}: {value}", key=start.folder, value=join_messages(", ", parts))
+    )
 
 
 def _examine(
@@ -99,28 +103,30 @@ def _examine(
     if (filters := data.check_filters(dry)) is not None:
         yield filters
     if dry.task.tokenizers:
-        yield guarded("tokenizer", lambda: data.check_tokenizer(dry))
+        yield guarded(Message("tokenizer"), lambda: data.check_tokenizer(dry))
     if (inputs := data.check_inputs(dry)) is not None:
         yield inputs
     if dry.task.checks.long_inputs:
-        yield guarded("lengths", lambda: data.check_lengths(dry))
+        yield guarded(Message("lengths"), lambda: data.check_lengths(dry))
     yield from _examine_model(dry, folder, quick, progress)
 
 
 def _examine_model(dry: DryRun, folder: Path, quick: bool, progress: CheckProgress | None) -> Iterator[Check]:
     direct = fit_closed_form(dry.task, dry.store)
     if direct is not None:  # a model that is counted has no gradients
-        yield guarded("disk", lambda: resources.check_disk(dry, direct, folder))
+        yield guarded(Message("disk"), lambda: resources.check_disk(dry, direct, folder))
         return
-    yield guarded("first-loss", lambda: model.check_first_loss(dry))
+    yield guarded(Message("first-loss"), lambda: model.check_first_loss(dry))
     if dry.causal_sequence:
-        yield guarded("leaks", lambda: model.check_leaks(dry))
-    yield guarded("gradients", lambda: model.check_gradients(dry))
-    yield guarded("schedule", lambda: resources.check_schedule(dry))
-    yield guarded("memory", lambda: resources.check_memory(dry))
-    yield guarded("disk", lambda: resources.check_disk(dry, model_on_meta(dry.task), folder))
+        yield guarded(Message("leaks"), lambda: model.check_leaks(dry))
+    yield guarded(Message("gradients"), lambda: model.check_gradients(dry))
+    yield guarded(Message("schedule"), lambda: resources.check_schedule(dry))
+    yield guarded(Message("memory"), lambda: resources.check_memory(dry))
+    yield guarded(Message("disk"), lambda: resources.check_disk(dry, model_on_meta(dry.task), folder))
     if quick:
-        yield from (Check(name, "skip", "left out by --quick") for name in ("overfit", "time"))
+        yield from (
+            Check(name, "skip", Message("left out by --quick")) for name in (Message("overfit"), Message("time"))
+        )
         return
-    yield guarded("overfit", lambda: model.check_overfit(dry, progress))
-    yield guarded("time", lambda: resources.check_time(dry, progress))
+    yield guarded(Message("overfit"), lambda: model.check_overfit(dry, progress))
+    yield guarded(Message("time"), lambda: resources.check_time(dry, progress))

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.doctor.check import MODEL_DEFECT, Check, CheckProgress
+from regard.doctor.check import MODEL_DEFECT, OTHERWISE, Check, CheckProgress
 from regard.doctor.sample import DryRun
 from regard.losses.crossentropy import Loss
+from regard.messages import Message, join_messages
 from regard.runtime import autocast
 from regard.tasks.base import AnyTask, is_packed
 from regard.text.symbols import PAD
@@ -27,7 +28,7 @@ FIRST_REGULAR_ID = PAD + 3
 """The first token after the special symbols."""
 LOSS_SAMPLES = 16
 OVERFIT_STEPS, OVERFIT_WARMUP, OVERFIT_SECONDS = 500, 40, 30.0
-MISALIGNED = "weights, embeddings or labels are scaled or aligned wrongly; " + MODEL_DEFECT
+MISALIGNED = join_messages("; ", [Message("weights, embeddings or labels are scaled or aligned wrongly"), MODEL_DEFECT])
 
 
 def compute_loss(dry: DryRun, task: AnyTask, model: nn.Module, batch: Batch) -> Loss:
@@ -41,14 +42,15 @@ def check_first_loss(dry: DryRun) -> Check:
     """An untrained model has the loss of a random guess."""
     if dry.causal_sequence and not dry.recipe.start_from:
         return _check_first_logits(dry)
-    name, batch, model = "first-loss", dry.small_batch, dry.new_model().eval()
+    name, batch, model = Message("first-loss"), dry.small_batch, dry.new_model().eval()
     loss = _mean_loss(dry, model, batch)
     if not math.isfinite(loss):
-        return Check(name, "fail", f"the loss is {loss}", MODEL_DEFECT)
+        return Check(name, "fail", Message("the loss is {loss}", loss=loss), MODEL_DEFECT)
     expected = dry.task.checks.expected_loss(dry.task, batch)
     if expected is None:
         return Check(name, "pass", f"{loss:.2f}")
-    finding = f"{loss:.2f}, about {expected.value:.2f} expected of an untrained model ({expected.formula})"
+    values = {"loss": loss, "expected": expected.value, "formula": expected.formula}
+    finding = Message("{loss:.2f}, about {expected:.2f} expected of an untrained model ({formula})", **values)
     too_low = loss < expected.value - expected.tolerance and not dry.recipe.start_from
     if too_low or loss > expected.value + expected.tolerance:
         return Check(name, "fail", finding, MISALIGNED)
@@ -75,7 +77,7 @@ def _check_first_logits(dry: DryRun) -> Check:
     the positions where it is the label. The mean over few distinct labels may deviate by three standard deviations.
     The standard deviation of the logits shows a wrong scale sooner than the loss; a small one does no harm.
     """
-    name, batch = "first-loss", dry.small_batch
+    name, batch = Message("first-loss"), dry.small_batch
     logits = decoder_logits(dry, dry.new_model().eval(), batch)  # (M, V)
     inside = not_padding(dry, batch)
     tokens, labels = batch[dry.causal_sequence][inside], batch.labels[inside]
@@ -83,19 +85,23 @@ def _check_first_logits(dry: DryRun) -> Check:
     logits, tokens, labels = logits[labelled], tokens[labelled], labels[labelled]
     other = tokens != labels
     if other.float().mean() < 0.5:
-        return Check(name, "fail", "the labels are the input tokens, not the tokens after them", MODEL_DEFECT)
+        finding = Message("the labels are the input tokens, not the tokens after them")
+        return Check(name, "fail", finding, MODEL_DEFECT)
     expected, raw = math.log(logits.size(-1)) + 0.5, float(F.cross_entropy(logits, labels))
     loss = float(F.cross_entropy(logits.scatter(1, tokens[:, None], -torch.inf)[other], labels[other]))
     std = float(logits[torch.ones_like(logits, dtype=torch.bool).scatter(1, tokens[:, None], False)].std())
-    finding = f"{loss:.2f} nats per token, {expected:.2f} expected of an untrained model (ln V + 1/2); "
-    finding += f"standard deviation of the logits {std:.2f}, at most {MAX_STD} expected"
+    spread = Message("standard deviation of the logits {std:.2f}, at most {limit} expected", std=std, limit=MAX_STD)
+    values = {"loss": loss, "expected": expected, "spread": spread}
+    finding = Message("{loss:.2f} nats per token, {expected:.2f} expected untrained (ln V + 1/2); {spread}", **values)
     tolerance = max(MAX_DEVIATION, 3 / math.sqrt(len(labels[other].unique())))
     if not (abs(loss - expected) < tolerance and std < MAX_STD):
         if not dry.recipe.model.normalises_output:
-            return Check(name, "warn", finding, "without layer norm this is not a defect; mind the learning rate")
+            remedy = Message("without layer norm this is not a defect; mind the learning rate")
+            return Check(name, "warn", finding, remedy)
         return Check(name, "fail", finding, MISALIGNED)
     if raw > loss + MAX_DEVIATION:
-        finding += f"; the log begins at {raw:.2f}, because tied embeddings prefer the input token"
+        first = Message("the log begins at {loss:.2f}, because tied embeddings prefer the input token", loss=raw)
+        finding = join_messages("; ", [finding, first])
     return Check(name, "pass", finding)
 
 
@@ -115,11 +121,11 @@ def not_padding(dry: DryRun, batch: Batch, sequence: str = "") -> Tensor:
 @torch.no_grad()
 def check_leaks(dry: DryRun) -> Check:
     """Logits depend on nothing they must not depend on (later tokens, padding, other sequences), and on the input."""
-    name, causal = "leaks", dry.causal_sequence
+    name, causal = Message("leaks"), dry.causal_sequence
     model, batch = dry.new_model().eval(), _shorten(dry, dry.small_batch)
     before, inside = decoder_logits(dry, model, batch), not_padding(dry, batch)
     if not bool(torch.isfinite(before).all()):
-        return Check(name, "fail", "the logits of an untrained model are not finite", MODEL_DEFECT)
+        return Check(name, "fail", Message("the logits of an untrained model are not finite"), MODEL_DEFECT)
 
     def change(changed: Batch, selected: Tensor) -> float:
         difference = (decoder_logits(dry, model, changed) - before).abs().amax(dim=1)
@@ -131,20 +137,22 @@ def check_leaks(dry: DryRun) -> Check:
     sequences = {"source", causal}
     cuts = {0, size // 2, max(0, size - 2)}
     leaks = {
-        "later tokens": max(change(_replace(dry, batch, {causal}, after=cut), position <= cut) for cut in cuts),
-        "padding": change(_replace_padding(dry, batch, sequences), position >= 0),
-        "other sequences of the batch": change(_replace(dry, batch, sequences, row=0), row > 0),
+        Message("later tokens"): max(change(_replace(dry, batch, {causal}, cut), position <= cut) for cut in cuts),
+        Message("padding"): change(_replace_padding(dry, batch, sequences), position >= 0),
+        Message("other sequences of the batch"): change(_replace(dry, batch, sequences, row=0), row > 0),
     }
-    inputs = {"earlier tokens": change(_replace(dry, batch, {causal}, after=-1), position >= 0)}
+    inputs = {Message("earlier tokens"): change(_replace(dry, batch, {causal}, after=-1), position >= 0)}
     if causal != "source":
-        inputs["the source"] = change(_replace(dry, batch, {"source"}, row=0), row == 0)
+        inputs[Message("the source")] = change(_replace(dry, batch, {"source"}, row=0), row == 0)
     if any(difference > SAME for difference in leaks.values()):
-        finding = "; ".join(f"{cause} change a logit by {by:.2g}" for cause, by in leaks.items() if by > SAME)
-        remedy = "an attention mask is wrong: the training loss would be good and the outputs bad; "
-        return Check(name, "fail", finding, remedy + MODEL_DEFECT)
-    if ignored := [cause for cause, difference in inputs.items() if difference <= SAME]:
-        return Check(name, "fail", f"the logits do not depend on {' or '.join(ignored)}", MODEL_DEFECT)
-    return Check(name, "pass", f"logits do not depend on {', '.join(leaks)}")
+        found = [(cause, by) for cause, by in leaks.items() if by > SAME]
+        changes = (Message("{cause} change a logit by {by:.2g}", cause=cause, by=by) for cause, by in found)
+        mask = Message("an attention mask is wrong: the training loss would be good and the outputs bad")
+        return Check(name, "fail", join_messages("; ", changes), join_messages("; ", [mask, MODEL_DEFECT]))
+    ignored = [cause for cause, difference in inputs.items() if difference <= SAME]
+    causes = join_messages(", ", ignored or leaks)
+    finding = Message("logits do not depend on {causes}", causes=causes)
+    return Check(name, "fail", finding, MODEL_DEFECT) if ignored else Check(name, "pass", finding)
 
 
 def _shorten(dry: DryRun, batch: Batch) -> Batch:
@@ -179,7 +187,7 @@ def _replace_padding(dry: DryRun, batch: Batch, sequences: set[str]) -> Batch:
 
 def check_gradients(dry: DryRun) -> Check:
     """Every weight gets a finite gradient that is not zero: otherwise it does not learn."""
-    name, model = "gradients", dry.new_model().train()
+    name, model = Message("gradients"), dry.new_model().train()
     loss = compute_loss(dry, dry.task, model, dry.small_batch)
     (loss.sum / loss.count).backward()
     trained = {key: weight for key, weight in model.named_parameters() if weight.requires_grad}
@@ -187,16 +195,19 @@ def check_gradients(dry: DryRun) -> Check:
     exempt = dry.task.checks.weights_without_gradient
     zero = [k for k, w in trained.items() if not (w.grad is not None and w.grad.any()) and not k.startswith(exempt)]
     if broken:
-        remedy = "write runtime.precision=fp32; if that does not help, " + MODEL_DEFECT
-        return Check(name, "fail", f"not finite in {_first_names(broken)}", remedy)
+        remedy = join_messages("; ", [Message("write {setting}", setting="runtime.precision=fp32"), OTHERWISE])
+        return Check(name, "fail", Message("not finite in {names}", names=_first_names(broken)), remedy)
     if zero:
-        return Check(name, "fail", f"missing or zero in {_first_names(zero)}", MODEL_DEFECT)
+        return Check(name, "fail", Message("missing or zero in {names}", names=_first_names(zero)), MODEL_DEFECT)
     size, norm = sum(weight.numel() for weight in trained.values()), float(clip_gradients(model.parameters(), 0.0))
-    return Check(name, "pass", f"finite in all {len(trained)} tensors of {size:,} parameters, norm {norm:.2f}")
+    values = {"tensors": len(trained), "size": size, "norm": norm}
+    finding = Message("finite in all {tensors} tensors of {size:,} parameters, norm {norm:.2f}", **values)
+    return Check(name, "pass", finding)
 
 
 def _first_names(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    more = [Message(" and {count} more", count=len(names) - 3)] if len(names) > 3 else []
+    return join_messages("", [", ".join(names[:3]), *more])
 
 
 def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
@@ -205,7 +216,7 @@ def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
     The optimizer is Adam, whatever the recipe has. The learning rate is lower for wide and deep models, which diverge
     first.
     """
-    name, batch, task = "overfit", dry.small_batch, dry.plain_task
+    name, batch, task = Message("overfit"), dry.small_batch, dry.plain_task
     model, settings = dry.new_model(plain=True).train(), dry.recipe.model
     peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
     optimizer = build_optimizer(model, task.recipe.training.model_copy(update={"optimizer": "adam"}))
@@ -214,11 +225,14 @@ def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
         result = compute_loss(dry, task, model, batch)
         loss = float(result.nll / result.count)
         first = loss if step == 1 else first
-        finding = f"loss of one small batch from {first:.2f} to {loss:.3f} in {step} steps, below {bound:.3f} expected"
+        values = {"first": first, "loss": loss, "step": step, "bound": bound}
+        finding = Message(
+            "one batch: loss {first:.2f} to {loss:.3f} in {step} steps, below {bound:.3f} expected", **values
+        )
         if loss < bound:
             return Check(name, "pass", finding)
         if time.monotonic() - began > OVERFIT_SECONDS:
-            remedy = "this machine is too slow to tell: run the doctor where you will train, or use --quick"
+            remedy = Message("this machine is too slow to tell: run the doctor where you will train, or use --quick")
             return Check(name, "warn", finding, remedy)
         (result.sum / result.count).backward()
         clip_gradients(model.parameters(), 1.0)
@@ -226,6 +240,6 @@ def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         if progress is not None:
-            progress("steps on one batch:", step, OVERFIT_STEPS)
-    remedy = "check that equal inputs have equal labels; try model.norm=pre or a smaller model; otherwise "
-    return Check(name, "fail", finding, remedy + MODEL_DEFECT)
+            progress(Message("steps on one batch:"), step, OVERFIT_STEPS)
+    remedy = Message("check that equal inputs have equal labels; try model.norm=pre or a smaller model")
+    return Check(name, "fail", finding, join_messages("; ", [remedy, OTHERWISE]))

@@ -18,6 +18,7 @@ from regard.doctor.check import Check, CheckProgress, Status, grade, judge
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements
 from regard.kernels import kernels_available
+from regard.messages import Message, join_messages
 from regard.processes import count_workers
 from regard.run_files import STORES
 from regard.runtime import World, seed_everything
@@ -38,22 +39,24 @@ WARN_DAYS, FAIL_DAYS = 7, 60
 
 def check_device(world: World) -> Check:
     """The device and its precision; a warning if a better one is not used."""
-    name = "device"
+    name = Message("device")
     if world.device.type == "cuda":
         finding = f"{torch.cuda.get_device_name(world.device)}, {world.precision}"
         if world.precision == "fp32" and torch.cuda.is_bf16_supported():
-            return Check(name, "warn", finding, "runtime.precision=bf16 is much faster on this GPU")
+            return Check(name, "warn", finding, Message("runtime.precision=bf16 is much faster on this GPU"))
         if not kernels_available():
-            remedy = "install triton and a C compiler (gcc): batches are then packed, and layers compiled"
-            return Check(name, "warn", f"{finding}; kernels cannot be compiled", remedy)
+            remedy = Message("install triton and a C compiler (gcc): batches are then packed, and layers compiled")
+            finding = join_messages("; ", [finding, Message("kernels cannot be compiled")])
+            return Check(name, "warn", finding, remedy)
         return Check(name, "pass", finding)
     cores, threads = count_workers(0), torch.get_num_threads()
-    finding = f"CPU, {world.precision}, {threads} thread{'s' * (threads != 1)} on {cores} core{'s' * (cores != 1)}"
+    values = {"precision": world.precision, "threads": threads, "cores": cores}
+    finding = Message("CPU, {precision}, threads: {threads}, cores: {cores}", **values)
     if torch.cuda.is_available():
-        return Check(name, "warn", f"{finding}, but there is a GPU", "write runtime.device=auto")
-    if threads > cores:
-        return Check(name, "warn", f"{finding}: more threads than cores", f"write runtime.threads={cores}")
-    return Check(name, "pass", finding)
+        finding = join_messages("; ", [finding, Message("there is a GPU, too")])
+        return Check(name, "warn", finding, Message("write {setting}", setting="runtime.device=auto"))
+    remedy = Message("write {setting}", setting=f"runtime.threads={cores}")
+    return judge(name, "warn" if threads > cores else "pass", finding, remedy)
 
 
 def planned_steps(dry: DryRun) -> tuple[TrainingSettings, float]:
@@ -75,13 +78,19 @@ def check_schedule(dry: DryRun) -> Check:
     If it is not known how many examples there are, the number of epochs is an upper bound and is not judged.
     """
     (settings, epoch), counted, d_model = planned_steps(dry), dry.survey.counted, dry.recipe.model.d_model
-    finding = f"{settings.max_steps:,} steps, warm-up {settings.warmup:,}, peak learning rate "
-    finding += f"{peak_rate(settings, d_model):.2g}, {'' if counted else 'fewer than '}"
-    finding += f"{settings.max_steps / epoch:,.1f} epochs" + (f" of {epoch:,.0f} steps" if counted else " (--quick)")
+    epochs = settings.max_steps / epoch
+    known = Message("{epochs:,.1f} epochs of {steps:,.0f} steps", epochs=epochs, steps=epoch)
+    finding = Message(
+        "{steps:,} steps, warm-up {warmup:,}, peak learning rate {rate:.2g}, {epochs}",
+        steps=settings.max_steps,
+        warmup=settings.warmup,
+        rate=peak_rate(settings, d_model),
+        epochs=known if counted else Message("fewer than {epochs:,.1f} epochs (--quick)", epochs=epochs),
+    )
     warnings = advise(settings, d_model, epoch if counted else None, bool(dry.recipe.start_from))
     status: Status = "fail" if any(item.fatal for item in warnings) else "warn" if warnings else "pass"
-    finding = "\n".join([finding, *(item.problem for item in warnings)])
-    return judge("schedule", status, finding, "\n".join(item.remedy for item in warnings))
+    finding = join_messages("\n", [finding, *(item.problem for item in warnings)])
+    return judge(Message("schedule"), status, finding, join_messages("\n", (item.remedy for item in warnings)))
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
@@ -89,20 +98,25 @@ def check_schedule(dry: DryRun) -> Check:
 
 def check_memory(dry: DryRun) -> Check:
     """Weights, gradients, optimizer state and activations of the largest batch fit into the free memory."""
-    name, training, free = "memory", dry.recipe.training, free_memory(dry.world)
+    name, training, free = Message("memory"), dry.recipe.training, free_memory(dry.world)
     bounds = ("batch_tokens", "batch_examples") if training.batch_examples else ("batch_tokens",)
-    batch = ", ".join(f"training.{bound} (now {getattr(training, bound):,})" for bound in bounds)
-    remedy = f"lower {batch}, or raise training.accumulation (now {training.accumulation}): the same step in smaller "
-    remedy += "micro-batches"
+    now = (Message("training.{name} (now {value:,})", name=name, value=getattr(training, name)) for name in bounds)
+    remedy = Message(
+        "lower {batch}, or raise training.accumulation (now {count}): the same step in smaller micro-batches",
+        batch=join_messages(", ", now),
+        count=training.accumulation,
+    )
     try:
         fixed, activations = needed_memory(dry)
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
-        return Check(name, "fail", f"the largest batch does not fit into the {size_text(free)} that are free", remedy)
-    finding = f"{size_text(fixed)} for the model and its optimizer, {size_text(activations)} for the largest batch; "
+        finding = Message("the largest batch does not fit into the {free} that are free", free=size_text(free))
+        return Check(name, "fail", finding, remedy)
+    sizes = {"fixed": size_text(fixed), "batch": size_text(activations), "free": size_text(free)}
+    finding = Message("{fixed} for the model and its optimizer, {batch} for the largest batch; {free} free", **sizes)
     if fixed > FULL * free:
-        remedy = "choose a smaller model.size or text.vocab_size, or a machine with more memory"
-    return judge(name, grade(fixed + activations, FULL * free, free), f"{finding}{size_text(free)} free", remedy)
+        remedy = Message("choose a smaller model.size or text.vocab_size, or a machine with more memory")
+    return judge(name, grade(fixed + activations, FULL * free, free), finding, remedy)
 
 
 def needed_memory(dry: DryRun) -> tuple[int, int]:
@@ -201,23 +215,26 @@ def check_disk(dry: DryRun, model: nn.Module, folder: Path) -> Check:
     stored = int(stored * dry.scale)
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(existing).free
-    finding = f"{checkpoints} checkpoints of {size_text(checkpoint)} and {size_text(stored)} of tokenised data; "
-    finding += f"{size_text(free)} free at {existing}"
-    remedy = "free some space, lower training.keep, or choose another --folder FOLDER"
-    return judge("disk", grade(checkpoints * checkpoint + stored, FULL * free, free), finding, remedy)
+    values = {"count": checkpoints, "size": size_text(checkpoint), "data": size_text(stored), "free": size_text(free)}
+    needed = Message("{count} checkpoints of {size} and {data} of tokenised data; {free} free", **values)
+    finding = Message("{needed} at {folder}", needed=needed, folder=existing)
+    remedy = Message("free some space, lower training.keep, or choose another --folder FOLDER")
+    return judge(Message("disk"), grade(checkpoints * checkpoint + stored, FULL * free, free), finding, remedy)
 
 
 def check_time(dry: DryRun, progress: CheckProgress | None = None) -> Check:
     """The duration of the training without validations, estimated from a few steps."""
-    name, minutes, steps = "time", dry.recipe.training.max_minutes, planned_steps(dry)[0].max_steps
+    name, minutes, steps = Message("time"), dry.recipe.training.max_minutes, planned_steps(dry)[0].max_steps
     seconds, tokens = time_steps(dry, progress)
     total = steps * seconds
-    duration = format_duration(total)
-    finding = f"{duration} for {steps:,} steps, {tokens / seconds:,.0f} tokens/s, without validations"
+    values = {"duration": format_duration(total), "steps": steps, "speed": tokens / seconds}
+    finding = Message("{duration} for {steps:,} steps, {speed:,.0f} tokens/s, without validations", **values)
     if 0 < 60 * minutes < total:
-        remedy = f"expect about {int(60 * minutes / seconds):,} steps, or raise training.max_minutes (now {minutes:g})"
-        return Check(name, "warn", f"{finding}; max_minutes ends it earlier", remedy)
-    faster = "train on a GPU, or choose a smaller model.size or fewer steps"
+        finding = join_messages("; ", [finding, Message("max_minutes ends it earlier")])
+        values = {"steps": int(60 * minutes / seconds), "minutes": minutes}
+        remedy = Message("expect about {steps:,} steps, or raise training.max_minutes (now {minutes:g})", **values)
+        return Check(name, "warn", finding, remedy)
+    faster = Message("train on a GPU, or choose a smaller model.size or fewer steps")
     return judge(name, grade(total / 86_400, WARN_DAYS, FAIL_DAYS), finding, faster)
 
 
@@ -234,7 +251,7 @@ def time_steps(dry: DryRun, progress: CheckProgress | None = None) -> tuple[floa
         seconds.append(train_step(dry, model, optimizer, step))
         tokens.append(step.tokens)
         if progress is not None:
-            progress("steps timed:", number + 1, 1 + TIMED_STEPS)
+            progress(Message("steps timed:"), number + 1, 1 + TIMED_STEPS)
         if sum(seconds) > TIMED_SECONDS:
             break
     first = 1 if len(seconds) > 1 else 0

@@ -21,6 +21,7 @@ from torch import nn
 from regard.data.batch import Batch, BatchSource
 from regard.data.examples import Example
 from regard.doctor.check import CheckProgress
+from regard.messages import Message
 from regard.recipe import Recipe
 from regard.run.run import Run, absolutize
 from regard.run_files import SPLITS
@@ -97,7 +98,7 @@ def survey(
                 if split == "train":
                     _compare(result, hashes[-1], reservoir.seen)
             if progress is not None and reservoir.seen % REPORT_EVERY == 0:
-                progress(f"examples of {split} read:", reservoir.seen, None)
+                progress(Message("examples of {split} read:", split=split), reservoir.seen, None)
         read.examples, read.sample = reservoir.seen, reservoir.in_order()
         if split == "train":
             result.duplicates = len(hashes) - len(np.unique(np.frombuffer(hashes, np.int64)))
@@ -261,7 +262,7 @@ def prepare(
 
     def report(done: int, total: int | None) -> None:
         if progress is not None:
-            progress("examples tokenised:", done, total)
+            progress(Message("examples tokenised:"), done, total)
 
     eager = replace(world, compile=False, capture=False)  # they cost more than a check gains
     run.prepare(lambda _: None)

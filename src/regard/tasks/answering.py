@@ -32,6 +32,7 @@ from regard.data.inputs import Input
 from regard.data.settings import AnsweringDataSettings
 from regard.exchange.bert import QUESTION_ANSWERING
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.metrics.score import Score
 from regard.metrics.spans import answer_exact, answer_f1, answer_scores
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
@@ -82,7 +83,7 @@ class AnsweringChecks(LabelledChecks["Answering"]):
         return [ANSWERABLE if example["answers"] else UNANSWERABLE] if "answers" in example else []
 
     def expected_loss(self, task: "Answering", batch: Batch) -> ExpectedLoss:
-        return ExpectedLoss(float(batch["source_lengths"].double().log().mean()), "ln of the number of tokens")
+        return ExpectedLoss(float(batch["source_lengths"].double().log().mean()), Message("ln of the number of tokens"))
 
     def overfit_bound(self, task: "Answering", batch: Batch) -> float:
         return 0.25 * self.expected_loss(task, batch).value

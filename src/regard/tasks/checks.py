@@ -191,11 +191,10 @@ def copy_warning(pairs: Sequence[Pair]) -> Advice | None:
     copies = sum(source.strip() == target.strip() for source, target in pairs)
     if copies <= MAX_COPIES * len(pairs):
         return None
-    return Advice(
-        f"in {copies / len(pairs):.0%} of {len(pairs):,} training pairs the target is equal to the source: the model "
-        "learns to copy",
-        "check the files or columns of the two sides; data.drop_identical=true leaves such pairs out",
-    )
+    values = {"share": copies / len(pairs), "pairs": len(pairs)}
+    problem = Message("in {share:.0%} of {pairs:,} training pairs the target is a copy of the source", **values)
+    remedy = Message("check the files or columns of both sides; data.drop_identical=true leaves such pairs out")
+    return Advice(problem, remedy)
 
 
 def relation_warning(pairs: Sequence[Pair]) -> Advice | None:
@@ -205,14 +204,15 @@ def relation_warning(pairs: Sequence[Pair]) -> Advice | None:
     size, count = min(BLOCK, len(pairs)), min(MAX_BLOCKS, max(1, len(pairs) // BLOCK))
     starts = [round(number * (len(pairs) - size) / max(1, count - 1)) for number in range(count)]
     z = [pair_relation(pairs[start : start + size]) for start in starts]
-    remedy = "check that line n of one file belongs to line n of the other: neither may be sorted, shuffled or cut"
+    remedy = Message("check that line n of one file belongs to line n of the other: neither may be sorted or cut")
     if sum(z) / len(z) ** 0.5 < MIN_Z:
-        problem = f"the targets of {size * count:,} training pairs have nothing to do with their sources"
-        return Advice(f"{problem}: words, characters and lengths are independent", remedy, fatal=True)
+        tested = size * count
+        problem = Message("the targets of {count:,} training pairs do not depend on their sources", count=tested)
+        return Advice(problem, remedy, fatal=True)
     lost = [start for start, value in zip(starts, z, strict=True) if value < LOST_Z]
     if lost and max(z) > USUAL_Z:
-        places = ", ".join(f"{start / len(pairs):.0%} to {(start + size) / len(pairs):.0%}" for start in lost)
-        return Advice(f"sources and targets do not belong together in parts of the training data: {places}", remedy)
+        places = ", ".join(f"{start / len(pairs):.0%}-{(start + size) / len(pairs):.0%}" for start in lost)
+        return Advice(Message("sources and targets of train do not match from {places}", places=places), remedy)
     return None
 
 
@@ -234,11 +234,10 @@ def side_warning(split: str, train: Sequence[Pair], pairs: Sequence[Pair]) -> Ad
     usual, swapped = (sum(map(model.is_swapped, some)) / len(some) for some in (held_out, tested))
     if usual > NOT_SWAPPED or swapped < SWAPPED:
         return None
-    return Advice(
-        f"source and target of {split} look exchanged: {swapped:.0%} of its sources look like the targets of train",
-        f"exchange src and tgt (or src_column and tgt_column) in data.{split}",
-        fatal=True,
-    )
+    values = {"split": split, "share": swapped}
+    problem = Message("source and target of {split} look exchanged: {share:.0%} look like the other side", **values)
+    remedy = Message("exchange src and tgt (or src_column and tgt_column) in data.{split}", split=split)
+    return Advice(problem, remedy, fatal=True)
 
 
 def label_warnings(labels: Sequence[str | float], texts: Sequence[str] | None) -> list[Advice]:
@@ -246,9 +245,7 @@ def label_warnings(labels: Sequence[str | float], texts: Sequence[str] | None) -
     names = Counter(label for label in labels if isinstance(label, str))
     label, count = names.most_common(1)[0] if names else ("", 0)
     if count > MAX_MAJORITY * len(labels):
-        problem = f"a model that always predicts {label!r} is right in {count / len(labels):.0%}"
-        remedy = "accuracy says little: write training.monitor=f1 or matthews, or collect examples of other classes"
-        return [Advice(problem, remedy)]
+        return [majority_advice(label, count / len(labels))]
     if texts is None or len(texts) < MIN_LABELLED:
         return []
     some = slice(0, None, max(1, len(texts) // MAX_LABELLED))
@@ -257,10 +254,12 @@ def label_warnings(labels: Sequence[str | float], texts: Sequence[str] | None) -
         return []
     if independence_z(text_kernel(texts), label_kernel(labels)) >= MIN_LABEL_Z:
         return []
-    problem = (
-        f"no relation was found between the labels of {len(texts):,} training examples and the words of their texts"
-    )
-    remedy = (
-        "check the column of labels; all is well only if a label depends on the order of words alone (grammaticality)"
-    )
+    problem = Message("the labels of {count:,} training examples do not depend on the words", count=len(texts))
+    remedy = Message("check the column of labels, unless only the order of words matters (grammaticality)")
     return [Advice(problem, remedy)]
+
+
+def majority_advice(label: str, share: float) -> Advice:
+    """A warning that one label is so frequent that accuracy says little."""
+    problem = Message("a model that always predicts {label!r} is right in {share:.0%}", label=label, share=share)
+    return Advice(problem, Message("accuracy says little: write training.monitor=f1 or matthews"))

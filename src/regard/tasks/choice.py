@@ -22,6 +22,7 @@ from regard.data.inputs import Input
 from regard.errors import UserError
 from regard.exchange.bert import MULTIPLE_CHOICE
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
 from regard.tasks.base import Example, Prediction
@@ -58,7 +59,7 @@ class ChoiceChecks(LabelledChecks["Choice"]):
 
     def expected_loss(self, task: "Choice", batch: Batch) -> ExpectedLoss:
         choices = (batch["input_index"] >= 0).sum(dim=1).double()
-        return ExpectedLoss(float(choices.log().mean()), "ln of the number of choices")
+        return ExpectedLoss(float(choices.log().mean()), Message("ln of the number of choices"))
 
     def overfit_bound(self, task: "Choice", batch: Batch) -> float:
         return 0.25 * self.expected_loss(task, batch).value

@@ -22,6 +22,7 @@ from regard.data.inputs import Input
 from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.metrics.classification import (
     accuracy,
     binary_scores,
@@ -93,7 +94,7 @@ class RegressionChecks(LabelledTextChecks["Regression"]):
     def expected_loss(self, task: "Regression", batch: Batch) -> ExpectedLoss:
         """The mean square of the labels: an untrained head outputs numbers around 0, of at most about 1."""
         value = float((batch.labels**2).mean())
-        return ExpectedLoss(value, "the mean square of the labels", 1 + 2 * math.sqrt(value))
+        return ExpectedLoss(value, Message("the mean square of the labels"), 1 + 2 * math.sqrt(value))
 
     def overfit_bound(self, task: "Regression", batch: Batch) -> float:
         """A quarter of the variance, which is the loss of the best constant."""

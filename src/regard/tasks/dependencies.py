@@ -38,6 +38,7 @@ from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.metrics.parsing import Parse, attachment_scores, counts_by_relation
 from regard.metrics.score import Score
 from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
@@ -108,7 +109,9 @@ class DependenciesChecks(LabelledChecks["Dependencies"]):
         """n words of a sentence have n possible heads each: the root, and all other words."""
         words = (batch.labels != IGNORE).sum(dim=1)
         heads = float((words * words.clamp(min=1).log()).sum() / words.sum().clamp(min=1))
-        return ExpectedLoss(heads + math.log(task.outputs), f"mean ln(words) + ln {task.outputs}")
+        return ExpectedLoss(
+            heads + math.log(task.outputs), Message("mean ln(words) + ln {labels}", labels=task.outputs)
+        )
 
     def overfit_bound(self, task: "Dependencies", batch: Batch) -> float:
         return 0.25 * self.expected_loss(task, batch).value

@@ -55,7 +55,7 @@ from regard.errors import UserError
 from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.messages import Message
+from regard.messages import Message, join_messages
 from regard.metrics.score import Score, perplexity
 from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe import Recipe, Rules
@@ -81,7 +81,11 @@ MASKING = ("data.masked", "data.masking", "data.whole_words")
 """Settings of masking."""
 OBJECTIVES: dict[type[Objective], str] = {Masking: "masked", NextTokens: "next token"}
 """The predicted tokens, in the names of scores."""
-NEGATIVE_PAIRS = {"random": "of two documents", "document": "of two places of a document", "swapped": "swapped"}
+NEGATIVE_PAIRS = {
+    "random": Message("of two documents"),
+    "document": Message("of two places of a document"),
+    "swapped": Message("swapped"),
+}
 """The pairs in which the second text does not follow the first, in words."""
 MAX_RANDOM_NEXT = 0.7
 """Share of the pairs of two documents that is usual; it is 0.5 to 0.57 with inputs of 64 tokens or more."""
@@ -176,16 +180,20 @@ def check_next_labels(labels: Array, data: DocumentDataSettings) -> tuple[str, l
     """The share of pairs whose second text does not follow the first; advice if there are few others, or few pairs."""
     pairs = labels[labels != IGNORE]
     share = float((pairs == RANDOM_NEXT).mean()) if len(pairs) else 0.0
-    finding = f"{share:.1%} of {len(pairs):,} pairs are {NEGATIVE_PAIRS[data.negatives]}; always the more frequent "
-    finding += f"answer is right in {max(share, 1 - share):.1%}"
+    kind, right = NEGATIVE_PAIRS[data.negatives], max(share, 1 - share)
+    majority = Message("always the more frequent answer is right in {share:.1%}", share=right)
+    finding = Message("{share:.1%} of {count:,} pairs are {kind}", share=share, count=len(pairs), kind=kind)
+    finding = join_messages("; ", [finding, majority])
     single = 1 - len(pairs) / len(labels)
     if single:
-        finding += f"; {single:.1%} of the inputs have no second text"
+        finding = join_messages("; ", [finding, Message("{share:.1%} of the inputs have no second text", share=single)])
     if share <= MAX_RANDOM_NEXT and single <= MAX_RANDOM_NEXT:
         return finding, []
-    effect = "gets a second text of another document" if data.negatives == "random" else "has no second text"
-    problem = f"most inputs have one sentence only, which {effect}"
-    remedy = f"raise data.max_length (now {data.max_length}), join short documents, or write data.next_sentence=false"
+    problem = Message("most inputs have one sentence only, which has no second text")
+    if data.negatives == "random":
+        problem = Message("most inputs have one sentence only, which gets a second text of another document")
+    now = {"now": data.max_length}
+    remedy = Message("raise data.max_length (now {now}), join documents, or write data.next_sentence=false", **now)
     return finding, [Advice(problem, remedy)]
 
 

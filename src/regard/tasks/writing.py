@@ -29,6 +29,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy, projected_loss, projected_r_drop
 from regard.losses.reinforce import reinforce
+from regard.messages import Message
 from regard.tasks.checks import ExpectedLoss
 from regard.text.symbols import BOS, EOS, PAD
 
@@ -156,7 +157,7 @@ class MaskedTokens:
         """Twice the mean of ln V over masked tokens, about half of all, and the length once in a sentence."""
         tokens = int(batch["target_lengths"].sum())
         lengths = math.log(max_length or 1) * len(batch.labels) / tokens
-        return ExpectedLoss(math.log(vocabulary) + 0.5 + lengths, "ln V + 1/2 and the length", 1.5)
+        return ExpectedLoss(math.log(vocabulary) + 0.5 + lengths, Message("ln V + 1/2 and the length"), 1.5)
 
     def quick_search(self, decoding: DecodingSettings) -> DecodingSettings:
         """Fewer passes and the most probable length only, for validation."""

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+from regard.messages import Message
 from regard.training.optimizer import build_schedule
 from regard.training.settings import TrainingSettings
 
@@ -44,43 +45,40 @@ def peak_rate(settings: TrainingSettings, d_model: int) -> float:
 
 def _warmup(settings: TrainingSettings) -> Advice | None:
     steps, warmup = settings.max_steps, settings.warmup
-    shorter = f"write training.warmup={max(1, steps // 10)}"
+    values, shorter = {"warmup": warmup, "steps": steps}, f"training.warmup={max(1, steps // 10)}"
     if warmup >= steps:
-        problem = f"the warm-up of {warmup:,} steps is not shorter than the training of {steps:,} steps, so that the "
-        return Advice(f"{problem}learning rate never reaches its peak", f"{shorter}, or train longer", fatal=True)
+        problem = Message("the warm-up of {warmup:,} steps does not end within the {steps:,} training steps", **values)
+        return Advice(problem, Message("write {setting}, or train longer", setting=shorter), fatal=True)
     if warmup > steps / 2:
-        return Advice(f"the warm-up of {warmup:,} steps is most of the training of {steps:,} steps", shorter)
+        problem = Message("the warm-up of {warmup:,} steps is most of the training of {steps:,} steps", **values)
+        return Advice(problem, Message("write {setting}", setting=shorter))
     return None
 
 
 def _rate(settings: TrainingSettings, d_model: int, fine_tuning: bool) -> Advice | None:
     peak = peak_rate(settings, d_model)
     highest = (MAX_FINE_TUNING_RATE if fine_tuning else MAX_RATE) / math.sqrt(max(1, d_model))
-    of_paper = settings.schedule == "paper"
+    values, of_paper = {"peak": peak, "limit": highest}, settings.schedule == "paper"
     if peak > highest:
-        usual = f"{1 if of_paper else highest / 10:.1g}"
-        trained = "with trained weights" if fine_tuning else f"with d_model = {d_model}"
-        return Advice(
-            f"the learning rate rises to {peak:.2g}; {trained} more than {highest:.2g} mostly diverges",
-            f"write training.learning_rate={usual}" + (" or a longer training.warmup" if of_paper else ""),
-        )
+        usual = f"training.learning_rate={1 if of_paper else highest / 10:.1g}"
+        problem = Message("the learning rate rises to {peak:.2g}; above {limit:.2g} most runs diverge", **values)
+        longer = Message("write {setting} or a longer training.warmup", setting=usual)
+        return Advice(problem, longer if of_paper else Message("write {setting}", setting=usual))
     if peak < MIN_RATE and not fine_tuning and settings.warmup < settings.max_steps:
-        more = "a larger training.learning_rate" if of_paper else "training.learning_rate=0.0005"
-        return Advice(
-            f"the learning rate rises to {peak:.2g} only, little for a model with random weights", f"try {more}"
-        )
+        problem = Message("the learning rate rises to {peak:.2g} only, too low from random weights", peak=peak)
+        larger, usual = Message("try a larger training.learning_rate"), "training.learning_rate=0.0005"
+        return Advice(problem, larger if of_paper else Message("write {setting}", setting=usual))
     return None
 
 
 def _epochs(settings: TrainingSettings, epoch: float) -> Advice | None:
-    steps, epochs = settings.max_steps, settings.max_steps / epoch
+    values = {"steps": settings.max_steps, "epochs": (epochs := settings.max_steps / epoch)}
     if epochs < 1:
-        problem = f"{steps:,} steps are {epochs:.2f} epochs: some of the training data are never read"
-        return Advice(problem, f"write training.max_steps={math.ceil(epoch)} or more")
+        problem = Message("{steps:,} steps are {epochs:.2f} epochs: some of the training data are never read", **values)
+        return Advice(problem, Message("write training.max_steps={steps} or more", steps=math.ceil(epoch)))
     if epochs > MAX_EPOCHS and not settings.patience:
-        return Advice(
-            f"{steps:,} steps are {epochs:,.0f} epochs: the model will memorise the training data",
-            f"write training.max_epochs={USUAL_EPOCHS} ({round(USUAL_EPOCHS * epoch):,} steps), or training.patience=5 "
-            "to stop when the validation no longer improves",
-        )
+        problem = Message("{steps:,} steps are {epochs:,.0f} epochs: the model will memorise the data", **values)
+        fewer = {"setting": f"training.max_epochs={USUAL_EPOCHS}", "steps": round(USUAL_EPOCHS * epoch)}
+        remedy = Message("write {setting} ({steps:,} steps), or training.patience=5 to stop early", **fewer)
+        return Advice(problem, remedy)
     return None
