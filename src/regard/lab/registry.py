@@ -27,12 +27,8 @@ def register_experiment(module: str) -> None:
     experiment = Experiment(module)
     known = {**_included(), **_REGISTERED}.get(experiment.name, experiment)
     if known.path != experiment.path:
-        raise UserError(
-            f"{experiment.path}: there is another experiment {experiment.name!r}, {known.path}",
-            "rename the file",
-            code="duplicate-experiment",
-            where=experiment.path,
-        )
+        problem = f"{experiment.path}: there is another experiment {experiment.name!r}, {known.path}"
+        raise UserError(problem, "rename the file", code="duplicate-experiment", where=experiment.path)
     _REGISTERED[experiment.name] = experiment
 
 
@@ -59,10 +55,6 @@ def find_experiment(name: str) -> Experiment:
     found = all_experiments()
     if name not in found:
         close = nearest(name, list(found))
-        raise UserError(
-            f"there is no experiment {name!r}",
-            f"did you mean `{close}`?" if close else "see `regard lab` for the list",
-            code="unknown-experiment",
-            where=name,
-        )
+        remedy = f"did you mean `{close}`?" if close else "see `regard lab` for the list"
+        raise UserError(f"there is no experiment {name!r}", remedy, code="unknown-experiment", where=name)
     return found[name]

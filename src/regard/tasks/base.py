@@ -281,12 +281,9 @@ class Task(ABC, Generic[R, D]):
         """The task with options of prediction changed (for example beam=8); a UserError for an unknown option."""
         for name in options:
             close = nearest(name, self.options)
-            raise UserError(
-                f"`{name}` is not an option of task {self.name}",
-                f"did you mean `{close}`?" if close else "leave it out",
-                code="unsupported-option",
-                where=name,
-            )
+            problem = f"`{name}` is not an option of task {self.name}"
+            remedy = f"did you mean `{close}`?" if close else "leave it out"
+            raise UserError(problem, remedy, code="unsupported-option", where=name)
         return self
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
@@ -375,12 +372,8 @@ def split_sources(recipe: Recipe, split: str) -> list[Source]:
     """The sources of a split; none if it is held out of train; a UserError if the recipe names none."""
     sources: list[Source] = getattr(recipe.data, split)
     if not sources and split not in recipe.data.held_out:
-        raise UserError(
-            f"the recipe names no {split} data",
-            f"add `data.{split}` to the recipe, or evaluate on other data (`--on valid`, `--file FILE`)",
-            code="no-data",
-            where=f"data.{split}",
-        )
+        remedy = f"add `data.{split}` to the recipe, or evaluate on other data (`--on valid`, `--file FILE`)"
+        raise UserError(f"the recipe names no {split} data", remedy, code="no-data", where=f"data.{split}")
     return sources
 
 

@@ -106,12 +106,9 @@ class Choice(Labelled[ChoiceRecipe]):
         if isinstance(value, str) and value.strip():
             text, *choices = value.split("\t")
             if len(choices) < 2:
-                raise UserError(
-                    f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}",
-                    f"write text TAB choice TAB choice, and more choices; or JSON: {self.recipe.fields.json_form}",
-                    code="bad-line",
-                    where=where,
-                )
+                problem = f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}"
+                remedy = f"write text TAB choice TAB choice, and more choices; or JSON: {self.recipe.fields.json_form}"
+                raise UserError(problem, remedy, code="bad-line", where=where)
             value = {"text": text, "choices": choices}
         return super().parse(value, where)
 

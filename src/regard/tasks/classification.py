@@ -124,12 +124,9 @@ class Classification(Labelled[ClassificationRecipe]):
     @classmethod
     def check_labels(cls, labels: Sequence[str]) -> None:
         if len(labels) < 2:
-            raise UserError(
-                f"all training examples have the same class, {labels[0]!r}",
-                "check data.train, its label column and its where",
-                code="one-class",
-                where="data.train",
-            )
+            problem = f"all training examples have the same class, {labels[0]!r}"
+            remedy = "check data.train, its label column and its where"
+            raise UserError(problem, remedy, code="one-class", where="data.train")
 
     def encode(self, example: Example) -> list[Input]:
         label = label_ids(self.labels).get(example.get("label"), IGNORE)

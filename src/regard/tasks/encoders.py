@@ -105,12 +105,8 @@ def encoder_attention(
 ) -> list[AttentionMap]:
     """Attention maps of a text encoder over the tokens of one input."""
     if len(read.ids) > MAX_TOKENS_DRAWN:
-        raise UserError(
-            f"the text has {len(read.ids)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn",
-            "inspect a part of it",
-            code="too-long",
-            where="text",
-        )
+        problem = f"the text has {len(read.ids)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn"
+        raise UserError(problem, "inspect a part of it", code="too-long", where="text")
     device = next(encoder.parameters()).device
     batch = Inputs.of([[read]], per_token).pad(np.arange(1)).to(device)
     weights = encoder.attentions(batch.source, batch["segments"]).encoder
@@ -207,19 +203,13 @@ def encoder_settings(model: SettingsTable) -> SettingsTable:
 def check_language_start(start: Recipe, folder: Path) -> None:
     """Raise UserError if a text encoder cannot start from the language model of `folder`."""
     if start.model.kind not in ("transformer", "bilstm"):
-        raise UserError(
-            f"{folder}, the run to start from, is a language model of kind {start.model.kind}",
-            'start from one with model.kind = "transformer" or "bilstm"',
-            code="incompatible-start",
-            where="start_from",
-        )
+        problem = f"{folder}, the run to start from, is a language model of kind {start.model.kind}"
+        remedy = 'start from one with model.kind = "transformer" or "bilstm"'
+        raise UserError(problem, remedy, code="incompatible-start", where="start_from")
     if getattr(start.data, "min_word_count", 0):
-        raise UserError(
-            f"{folder}, the run to start from, replaces rare words, and a text encoder does not",
-            "start from a language model without data.min_word_count",
-            code="incompatible-start",
-            where="start_from",
-        )
+        problem = f"{folder}, the run to start from, replaces rare words, and a text encoder does not"
+        remedy = "start from a language model without data.min_word_count"
+        raise UserError(problem, remedy, code="incompatible-start", where="start_from")
 
 
 def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:

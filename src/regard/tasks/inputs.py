@@ -62,12 +62,8 @@ def split_columns(line: str, keys: Sequence[str], required: int, where: str, for
     cells = line.split("\t")
     if not required <= len(cells) <= len(keys):
         names = " TAB ".join(keys[:required]) + "".join(f" [TAB {key}]" for key in keys[required:])
-        raise UserError(
-            f"{where} has {len(cells)} column{'s' * (len(cells) != 1)}",
-            f"write {names}; or JSON: {form}",
-            code="bad-line",
-            where=where,
-        )
+        problem = f"{where} has {len(cells)} column{'s' * (len(cells) != 1)}"
+        raise UserError(problem, f"write {names}; or JSON: {form}", code="bad-line", where=where)
     return dict(zip(keys, cells, strict=False))
 
 
@@ -131,12 +127,9 @@ def one_line(text: str) -> str:
 def require_finite(outputs: "Tensor") -> "Tensor":
     """Return the outputs of a model; a UserError if one is NaN or infinite, so that no prediction is made of it."""
     if not bool(outputs.isfinite().all()):
-        raise UserError(
-            "the outputs of the model are not finite numbers (NaN or infinite)",
-            "its weights are damaged or its training diverged: use an earlier checkpoint, or --precision fp32",
-            code="not-finite",
-            where="model",
-        )
+        problem = "the outputs of the model are not finite numbers (NaN or infinite)"
+        remedy = "its weights are damaged or its training diverged: use an earlier checkpoint, or --precision fp32"
+        raise UserError(problem, remedy, code="not-finite", where="model")
     return outputs
 
 

@@ -329,12 +329,8 @@ class Labelled(Task[L, Inputs]):
                 "valid": ", or set `data.hold_out`",
                 "test": ", or set `data.hold_out_test`, or evaluate on other data (`--on valid`, `--file FILE`)",
             }.get(split, "")
-            raise UserError(
-                f"the recipe names no {split} data",
-                f"add `data.{split}` to the recipe{other}",
-                code="no-data",
-                where=f"data.{split}",
-            )
+            remedy = f"add `data.{split}` to the recipe{other}"
+            raise UserError(f"the recipe names no {split} data", remedy, code="no-data", where=f"data.{split}")
         return iter(examples)
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
@@ -517,12 +513,8 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
         shown = ", ".join(saved[:MAX_SHOWN_LABELS]) + more
         report(Message("labels: {count} ({labels})", count=len(saved), labels=shown))
     if unknown := sorted(set(labels) - set(saved)):
-        raise UserError(
-            f"the training data has labels that this run does not know: {', '.join(unknown[:MAX_SHOWN_LABELS])}",
-            "start another run with --folder FOLDER",
-            code="changed-labels",
-            where=path,
-        )
+        problem = f"the training data has labels that this run does not know: {', '.join(unknown[:MAX_SHOWN_LABELS])}"
+        raise UserError(problem, "start another run with --folder FOLDER", code="changed-labels", where=path)
     if labels and (unseen := sorted(set(valid_labels) - set(labels))):
         names = ", ".join(unseen[:MAX_SHOWN_LABELS])
         report(Message("note: valid has labels that train does not have; they count as wrong: {labels}", labels=names))

@@ -142,12 +142,8 @@ def load_normalizer(recipe: LanguageRecipe, folder: Path) -> TextNormalizer:
     if recipe.data.min_word_count:
         path = folder / WORDS
         if not path.is_file():
-            raise UserError(
-                f"{path} is missing",
-                "restore it from a backup: it lists the words of the vocabulary",
-                code="missing-file",
-                where=path,
-            )
+            remedy = "restore it from a backup: it lists the words of the vocabulary"
+            raise UserError(f"{path} is missing", remedy, code="missing-file", where=path)
         words = frozenset(read_text(path).split("\n")[:-1])
     return TextNormalizer(recipe.data.single_blanks, words)
 
@@ -161,12 +157,9 @@ def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
     """Raise UserError if rare words are replaced in one of two runs only."""
     here, there = (getattr(item.data, "min_word_count", 0) for item in (recipe, start))
     if bool(there) != bool(here):
-        raise UserError(
-            f"{folder} (`start_from`) was trained with `data.min_word_count = {there}`",
-            f"set `data.min_word_count = {there}`",
-            code="incompatible-start",
-            where="data.min_word_count",
-        )
+        problem = f"{folder} (`start_from`) was trained with `data.min_word_count = {there}`"
+        remedy = f"set `data.min_word_count = {there}`"
+        raise UserError(problem, remedy, code="incompatible-start", where="data.min_word_count")
 
 
 class LanguageChecks(DoctorHooks["Language", TokenizedText]):
@@ -370,12 +363,8 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         if positions is not None:
             for prompt in prompts:
                 if len(prompt) >= positions:
-                    raise UserError(
-                        f"a prompt of {len(prompt)} tokens is too long for a model of {positions} positions",
-                        "give a shorter prompt",
-                        code="too-long",
-                        where="prompt",
-                    )
+                    problem = f"a prompt of {len(prompt)} tokens is too long for a model of {positions} positions"
+                    raise UserError(problem, "give a shorter prompt", code="too-long", where="prompt")
             limits = [min(limit, positions - len(ids)) for limit, ids in zip(limits, prompts, strict=True)]
         sentence_ids = range(first, first + len(prompts))
         return engine.decode(DecodingRequest([[EOS]] * len(prompts), limits, decoding, prompts, sentence_ids))
@@ -461,12 +450,8 @@ def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], fini
     """
     predicted = [*tokens, EOS] if finished else list(tokens)
     if len(predicted) > MAX_TOKENS_DRAWN:
-        raise UserError(
-            f"the text has {len(predicted)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn",
-            "give a shorter text, or a smaller `max_length`",
-            code="too-long",
-            where="text",
-        )
+        problem = f"the text has {len(predicted)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn"
+        raise UserError(problem, "give a shorter text, or a smaller `max_length`", code="too-long", where="text")
     if not predicted:
         return []
     device = next(model.parameters()).device

@@ -129,19 +129,12 @@ def check_memory(task: AnyTask, checkpoint_bytes: int | None = None) -> None:
     """
     needed = 4 * count_parameters(model_on_meta(task))
     if checkpoint_bytes is not None and needed > checkpoint_bytes:
-        raise UserError(
-            f"the recipe describes a model of {needed:,} bytes, and its checkpoint has {checkpoint_bytes:,}",
-            "use the settings of the checkpoint",
-            code="other-model",
-            where="model",
-        )
+        problem = f"the recipe describes a model of {needed:,} bytes, and its checkpoint has {checkpoint_bytes:,}"
+        raise UserError(problem, "use the settings of the checkpoint", code="other-model", where="model")
     if needed > (total := total_memory()):
-        raise UserError(
-            f"the model's weights need {needed / 1e9:,.1f} GB, and the machine has {total / 1e9:,.1f} GB",
-            "choose a smaller model, or a machine with more memory",
-            code="out-of-memory",
-            where="model",
-        )
+        problem = f"the model's weights need {needed / 1e9:,.1f} GB, and the machine has {total / 1e9:,.1f} GB"
+        remedy = "choose a smaller model, or a machine with more memory"
+        raise UserError(problem, remedy, code="out-of-memory", where="model")
 
 
 def fit_closed_form(task: AnyTask, store: Any) -> nn.Module | None:
@@ -166,11 +159,9 @@ def check_outputs(task: AnyTask) -> None:
     """Raise UserError if the run cannot predict anything, because an import lacks the weights of the outputs."""
     needed = next(iter(task.output_weights.values()), None)
     if needed is not None and any(name.startswith(needed) for name in task.random_weights):
-        raise UserError(
-            f"the model was imported without the weights of its outputs ({needed}*)",
-            "use `regard embed` for vectors, or `start_from` to train from its weights",
-            code="missing-weights",
-        )
+        problem = f"the model was imported without the weights of its outputs ({needed}*)"
+        remedy = "use `regard embed` for vectors, or `start_from` to train from its weights"
+        raise UserError(problem, remedy, code="missing-weights")
 
 
 def decoding_engine(
@@ -203,12 +194,8 @@ def engine_names(task: AnyTask) -> tuple[str, ...]:
 def force_decode(task: AnyTask, example: Example, target: str) -> Prediction:
     """The prediction of a given output for an example, to inspect its attention."""
     if task.search is None:
-        raise UserError(
-            f"task {task.name} does not decode a given target",
-            "leave `target` out",
-            code="unsupported-option",
-            where="target",
-        )
+        problem = f"task {task.name} does not decode a given target"
+        raise UserError(problem, "leave `target` out", code="unsupported-option", where="target")
     return task.search.force(example, target)
 
 
@@ -285,12 +272,9 @@ def unknown_labels(task: AnyTask, examples: Iterable[Example]) -> list[str]:
 def check_comparable(task: AnyTask) -> None:
     """Raise UserError if predictions of two runs cannot be compared."""
     if not task.comparable:
-        raise UserError(
-            f"the metrics of task {task.name} are not means over examples and cannot be compared by bootstrap",
-            "evaluate both runs and compare their scores",
-            code="unsupported-option",
-            where="against",
-        )
+        problem = f"the metrics of task {task.name} are not means over examples and cannot be compared by bootstrap"
+        remedy = "evaluate both runs and compare their scores"
+        raise UserError(problem, remedy, code="unsupported-option", where="against")
 
 
 def facts(task: AnyTask) -> dict[str, str]:

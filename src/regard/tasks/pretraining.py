@@ -312,13 +312,12 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         documents = TokenizedDocuments.of(store)
         data = self.recipe.data
         if data.next_sentence and data.negatives == "random" and len(documents) < 2:
-            raise UserError(
-                "the data is one document; next-sentence prediction with random texts needs two or more",
+            problem = "the data is one document; next-sentence prediction with random texts needs two or more"
+            remedy = (
                 'set how documents are separated (e.g. `data.train.boundary = "blank"`), or set '
-                '`data.negatives = "document"` or `data.next_sentence = false`',
-                code="one-document",
-                where="data.next_sentence",
+                '`data.negatives = "document"` or `data.next_sentence = false`'
             )
+            raise UserError(problem, remedy, code="one-document", where="data.next_sentence")
         return documents
 
     def batches(self, store: TokenizedDocuments, world: World) -> PretrainingBatches:

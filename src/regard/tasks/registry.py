@@ -114,12 +114,9 @@ def build_recipe(values: SettingsTable, source: str, allow_unused: bool = False)
     name = values.get("task", DEFAULT_TASK)
     if not isinstance(name, str) or name not in tasks:
         close = nearest(str(name), list(tasks))
-        raise UserError(
-            f"{source}: task = {name!r} is not one of {', '.join(tasks)}",
-            (f"did you mean {close}? " if close else "") + MISSING_PLUGIN,
-            code="unknown-task",
-            where="task",
-        )
+        problem = f"{source}: task = {name!r} is not one of {', '.join(tasks)}"
+        remedy = (f"did you mean {close}? " if close else "") + MISSING_PLUGIN
+        raise UserError(problem, remedy, code="unknown-task", where="task")
     settings, values = tasks[name].recipe_type, merge_start_settings(tasks[name], values)
     recipe = build(settings, values, source, settings.defaults, allow_unused)
     recipe._given = frozenset(setting_names(values))
@@ -132,22 +129,19 @@ def check_schedule(recipe: Recipe, source: str) -> None:
     training, fixed = recipe.training, type(recipe).rules is no_rules
     given_rate = fixed or recipe.is_given("training.learning_rate")
     if given_rate and training.schedule != "paper" and training.learning_rate >= 0.5:
-        raise UserError(
+        problem = (
             f"{source}: training.learning_rate = {training.learning_rate} is the peak learning rate of schedule = "
-            f"{training.schedule!r} and would diverge",
-            "write one like training.learning_rate = 0.0005",
-            code="invalid-setting",
-            where="training.learning_rate",
+            f"{training.schedule!r} and would diverge"
         )
+        remedy = "write one like training.learning_rate = 0.0005"
+        raise UserError(problem, remedy, code="invalid-setting", where="training.learning_rate")
     given_warmup = fixed or recipe.is_given("training.warmup")
     if given_warmup and training.schedule in ("cosine", "linear") and training.warmup >= training.max_steps:
-        raise UserError(
+        problem = (
             f"{source}: training.warmup = {training.warmup} must be fewer steps than training.max_steps = "
-            f"{training.max_steps} for schedule = {training.schedule!r}",
-            "write a smaller training.warmup",
-            code="invalid-setting",
-            where="training.warmup",
+            f"{training.max_steps} for schedule = {training.schedule!r}"
         )
+        raise UserError(problem, "write a smaller training.warmup", code="invalid-setting", where="training.warmup")
 
 
 def setting_names(values: SettingsTable) -> Iterator[str]:

@@ -296,12 +296,9 @@ class Seq2Seq(Task[R, Pairs]):
         limit, engine = self.recipe.data.max_length, None
         rows, examples = store.within(limit), list(self.read("valid"))
         if not len(rows):
-            raise UserError(
-                f"every pair of data.valid has more than data.max_length = {limit} tokens",
-                "raise data.max_length, or split the long lines",
-                code="no-data",
-                where="data.valid",
-            )
+            problem = f"every pair of data.valid has more than data.max_length = {limit} tokens"
+            remedy = "raise data.max_length, or split the long lines"
+            raise UserError(problem, remedy, code="no-data", where="data.valid")
         if len(rows) < len(store):
             store, examples = store.select(rows), [examples[row] for row in rows]
         if world.device.type == "cuda" and kernels_available() and is_standard_transformer(self.recipe.model):
@@ -502,24 +499,17 @@ def check_positions(model: ModelSettings, store: Pairs) -> None:
     longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
     if bound is not None and longest > bound:
         other = ' or with model.positions = "sinusoidal"' if hasattr(model, "positions") else ""
-        raise UserError(
-            f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}",
-            f"shorten or remove it, or train with a larger model.{setting}{other}",
-            code="too-long",
-            where=f"model.{setting}",
-        )
+        problem = f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}"
+        remedy = f"shorten or remove it, or train with a larger model.{setting}{other}"
+        raise UserError(problem, remedy, code="too-long", where=f"model.{setting}")
 
 
 def prefix_tokens(text: str, tokenizer: Tokenizer, max_tokens: int | None) -> list[int]:
     """The tokens that a translation must begin with."""
     ids = tokenizer.encode(text) if text else []
     if max_tokens is not None and len(ids) >= max_tokens:
-        raise UserError(
-            f"a prefix of {len(ids)} tokens is too long for a model of {max_tokens} positions",
-            "give a shorter prefix",
-            code="too-long",
-            where="prefix",
-        )
+        problem = f"a prefix of {len(ids)} tokens is too long for a model of {max_tokens} positions"
+        raise UserError(problem, "give a shorter prefix", code="too-long", where="prefix")
     return ids
 
 
@@ -527,12 +517,8 @@ def check_drawable(text: str, tokenizer: Tokenizer, max_tokens: int) -> None:
     """Raise UserError if a text is longer than the model reads."""
     tokens = len(tokenizer.encode(text)) + 1
     if tokens > max_tokens:
-        raise UserError(
-            f"the text has {tokens} tokens, and the run was trained with data.max_length={max_tokens}",
-            "inspect one sentence, or a part of it",
-            code="too-long",
-            where="text",
-        )
+        problem = f"the text has {tokens} tokens, and the run was trained with data.max_length={max_tokens}"
+        raise UserError(problem, "inspect one sentence, or a part of it", code="too-long", where="text")
 
 
 def ensemble(tasks: Sequence[AnyTask]) -> AnyTask:
@@ -545,10 +531,8 @@ def ensemble(tasks: Sequence[AnyTask]) -> AnyTask:
     joined: list[Seq2Seq[Any]] = [task for task in tasks if isinstance(task, Seq2Seq)]
     distinct = {tuple(tokenizer.to_json() for tokenizer in task.tokenizers.values()) for task in tasks}
     if len(distinct) > 1 or len(joined) < len(tasks):
-        raise UserError(
-            "the runs have different tokenizers and cannot be an ensemble",
-            "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed",
-            code="different-tokenizers",
-        )
+        problem = "the runs have different tokenizers and cannot be an ensemble"
+        remedy = "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed"
+        raise UserError(problem, remedy, code="different-tokenizers")
     limits = [task.max_target for task in joined if task.max_target is not None]
     return replace(first, max_source=min(task.max_source for task in joined), max_target=min(limits, default=None))

@@ -56,12 +56,9 @@ class VariantSet:
         names = [member for name in names for member in self.groups.get(name, (name,))]
         unknown = [name for name in names if name not in by_name]
         if unknown:
-            raise UserError(
-                f"the ladder has no variant {', '.join(unknown)}",
-                f"choose from {','.join([*self.groups, *by_name])}",
-                code="unknown-variant",
-                where=", ".join(unknown),
-            )
+            problem = f"the ladder has no variant {', '.join(unknown)}"
+            remedy = f"choose from {','.join([*self.groups, *by_name])}"
+            raise UserError(problem, remedy, code="unknown-variant", where=", ".join(unknown))
         selected = names or self.defaults
         needed = {*selected, *(by_name[name].teacher for name in selected)}
         return [variant for variant in self.variants if variant.name in needed]
