@@ -60,9 +60,7 @@ class AnsweringRecipe(LabelledRecipe):
     """The recipe of a model that answers questions about a text."""
 
     fields: ClassVar[Fields] = QUESTIONS
-    defaults: ClassVar[Mapping[str, object]] = {
-        **LabelledRecipe.defaults, "task": "answering", "training.monitor": "f1",
-    }  # fmt: skip
+    defaults = LabelledRecipe.defaults | {"task": "answering", "training.monitor": "f1"}
     monitors = ("loss", "exact", "f1")
     data: AnsweringDataSettings
 
@@ -112,15 +110,12 @@ class Answering(Labelled[AnsweringRecipe]):
     comparable = True
     pooled = False
     head_dropout = False
+    outputs = 2
     checks = AnsweringChecks()
     shared_input = "context"
     empty: ClassVar[Mapping[str, object]] = {
         "answer": None, "start": None, "end": None, "score": None, "probability": None, "nbest": [],
     }  # fmt: skip
-
-    @property
-    def outputs(self) -> int:
-        return 2
 
     @property
     def no_answer(self) -> bool:

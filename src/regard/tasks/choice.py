@@ -42,9 +42,7 @@ class ChoiceRecipe(LabelledRecipe):
     """The recipe of a multiple-choice model."""
 
     fields: ClassVar[Fields] = CHOICES
-    defaults: ClassVar[Mapping[str, object]] = {
-        **LabelledRecipe.defaults, "task": "choice", "training.monitor": "accuracy",
-    }  # fmt: skip
+    defaults = LabelledRecipe.defaults | {"task": "choice", "training.monitor": "accuracy"}
     monitors = ("loss", "accuracy")
 
 
@@ -74,14 +72,11 @@ class Choice(Labelled[ChoiceRecipe]):
     recipe_type = ChoiceRecipe
     comparable = True
     grouped_inputs = True
+    outputs = 1
     empty: ClassVar[Mapping[str, object]] = {"label": None, "choice": None, "probabilities": []}
     checks = ChoiceChecks()
     has_named_labels = False
     listed_input = "choices"
-
-    @property
-    def outputs(self) -> int:
-        return 1
 
     def encode(self, example: Example) -> list[Input]:
         text, label = self.tokenizer.tokenize(example["text"]), example.get("label")

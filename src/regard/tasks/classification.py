@@ -66,9 +66,7 @@ class ClassificationRecipe(LabelledRecipe):
     """The recipe of a classifier of texts or pairs of texts."""
 
     fields: ClassVar[Fields] = LABELLED_TEXT
-    defaults: ClassVar[Mapping[str, object]] = {
-        **LabelledRecipe.defaults, "task": "classification", "training.monitor": "accuracy",
-    }  # fmt: skip
+    defaults = LabelledRecipe.defaults | {"task": "classification", "training.monitor": "accuracy"}
     rules: ClassVar[Rules] = sizing.truncated
     monitors = ("loss", "f1", "matthews", "accuracy")
     supports_losses = True
@@ -116,10 +114,6 @@ class Classification(Labelled[ClassificationRecipe]):
     checks = LabelledTextChecks["Classification"]()
     comparable = True
     empty: ClassVar[Mapping[str, object]] = {"label": None, "probability": None, "probabilities": {}}
-
-    @property
-    def outputs(self) -> int:
-        return len(self.labels)
 
     @classmethod
     def check_labels(cls, labels: Sequence[str]) -> None:
@@ -190,9 +184,7 @@ class RegressionRecipe(LabelledRecipe):
     """The recipe of a model that predicts a number for a text or a pair of texts."""
 
     fields: ClassVar[Fields] = SCORED_TEXT
-    defaults: ClassVar[Mapping[str, object]] = {
-        **LabelledRecipe.defaults, "task": "regression", "training.monitor": "spearman",
-    }  # fmt: skip
+    defaults = LabelledRecipe.defaults | {"task": "regression", "training.monitor": "spearman"}
     rules: ClassVar[Rules] = sizing.truncated
     monitors = ("loss", "pearson", "spearman")
 
@@ -209,11 +201,8 @@ class Regression(Labelled[RegressionRecipe]):
     title = "a number for a text, or for a pair of texts"
     recipe_type = RegressionRecipe
     checks = RegressionChecks()
+    outputs = 1
     empty: ClassVar[Mapping[str, object]] = {"score": None}
-
-    @property
-    def outputs(self) -> int:
-        return 1
 
     def encode(self, example: Example) -> list[Input]:
         label = example.get("label")

@@ -83,8 +83,8 @@ class DependenciesRecipe(LabelledRecipe):
     """The recipe of a dependency parser."""
 
     fields: ClassVar[Fields] = DEPENDENCIES
-    defaults: ClassVar[Mapping[str, object]] = {
-        **LabelledRecipe.defaults, "task": "dependencies", "training.monitor": "las", "data.max_length": 256,
+    defaults = LabelledRecipe.defaults | {
+        "task": "dependencies", "training.monitor": "las", "data.max_length": 256,
         "model.kind": "recurrent",  # learns more than a Transformer from a few thousand sentences
     }  # fmt: skip
     monitors = ("loss", "uas", "las")
@@ -135,10 +135,6 @@ class Dependencies(Labelled[DependenciesRecipe]):
     has_picture = True
     packs = False  # scores are of all pairs of words of a sentence
     checks = DependenciesChecks()
-
-    @property
-    def outputs(self) -> int:
-        return len(self.labels)
 
     def configure(self, **options: object) -> Self:
         """`search` is "tree" or "greedy"."""

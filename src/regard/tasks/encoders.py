@@ -118,16 +118,6 @@ def encoder_attention(
     return [AttentionMap("encoder", tokens, tokens, array)]
 
 
-def encoder_weights(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of the encoder among those of a run, by their names in the encoder."""
-    return {
-        name.removeprefix(prefix): tensor
-        for prefix in ENCODER_PREFIXES
-        for name, tensor in weights.items()
-        if name.startswith(prefix)
-    }
-
-
 def text_input(tokenizer: InputTokenizer, example: Example, max_length: int, label: float) -> Input:
     """[CLS] text [SEP], or [CLS] text [SEP] pair [SEP]; the longer one of two texts is shortened first."""
     pair = example.get("pair")
@@ -200,8 +190,15 @@ def encoder_settings(model: SettingsTable) -> SettingsTable:
     return shared | {"causal": True, "pooling": "last"}
 
 
-def check_language_start(start: Recipe, folder: Path) -> None:
+def start_settings(task: str, group: str, values: SettingsTable) -> SettingsTable:
+    """[text] or [model] of the run that a labelled task starts from, as its own settings."""
+    return encoder_settings(values) if task == LANGUAGE and group == "model" else values
+
+
+def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
     """Raise UserError if a text encoder cannot start from the language model of `folder`."""
+    if start.task != LANGUAGE:
+        return
     if start.model.kind not in ("transformer", "bilstm"):
         problem = f"{folder}, the run to start from, is a language model of kind {start.model.kind}"
         remedy = 'start from one with model.kind = "transformer" or "bilstm"'
@@ -215,7 +212,8 @@ def check_language_start(start: Recipe, folder: Path) -> None:
 def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Weights of a run of `task` by their names in the encoder; those of an output layer are left out."""
     if task != LANGUAGE:
-        return encoder_weights(weights)
+        prefixed = ((prefix, name) for prefix in ENCODER_PREFIXES for name in weights if name.startswith(prefix))
+        return {name.removeprefix(prefix): weights[name] for prefix, name in prefixed}
     if isinstance(encoder, ElmoEncoder):
         return weights_of(encoder) | {f"language.{name}": tensor for name, tensor in weights.items()}
     assert isinstance(encoder, TransformerEncoder)

@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -24,10 +24,9 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.config import SettingError, SettingsTable, Unused
+from regard.config import SettingError, Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
-from regard.data.fields import Fields
 from regard.data.formats import read_examples
 from regard.data.inputs import Input, InputEncoder, Inputs
 from regard.data.labelled import LabelledSplits, load_splits, open_splits
@@ -41,45 +40,16 @@ from regard.files import write_json
 from regard.losses.crossentropy import Loss, registered_loss
 from regard.messages import Message
 from regard.metrics.spans import OUTSIDE
+from regard.models import text_encoder as encoder_models
 from regard.models.bert import BertSettings
-from regard.models.text_encoder import (
-    EncoderModel,
-    EncoderSettings,
-    EncoderWithHead,
-    TransformerEncoderSettings,
-    build_encoder,
-)
 from regard.reading import read_json
 from regard.recipe import Recipe, Rules
 from regard.recipe_files import earlier_names
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World
-from regard.tasks import sizing
-from regard.tasks.base import (
-    AnyTask,
-    Example,
-    Prediction,
-    Report,
-    StartRules,
-    Task,
-    ValidationData,
-    is_packed,
-    share_of,
-    split_sources,
-)
+from regard.tasks import base, encoders, sizing
+from regard.tasks.base import AnyTask, Example, Prediction, Report, StartRules, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, SplitExamples, entropy
-from regard.tasks.encoders import (
-    LANGUAGE,
-    STARTS,
-    Outputs,
-    TextEncoding,
-    check_language_start,
-    encoder_attention,
-    encoder_settings,
-    run_inputs,
-    split_pair,
-    start_weights,
-)
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, require_finite
 from regard.text.factory import learning_message, load_input_tokenizer, train_tokenizer
 from regard.text.inputs import InputTokenizer
@@ -107,7 +77,7 @@ TOKENIZER, LABELS, INPUTS, EXAMPLES = "tokenizer.json", "labels.json", "inputs.j
 class LabelledRecipe(Recipe):
     """Base of the recipes of labelled tasks; the training defaults are those of fine-tuning."""
 
-    defaults: ClassVar[Mapping[str, object]] = BERT_TRAINING | {
+    defaults: ClassVar[dict[str, object]] = BERT_TRAINING | {
         "training.max_epochs": 3.0,
         "training.batch_examples": 32,
         "training.batch_tokens": 16_384,
@@ -122,7 +92,7 @@ class LabelledRecipe(Recipe):
 
     data: LabelledDataSettings
     text: EncoderTextSettings = BertTextSettings()
-    model: EncoderSettings = TransformerEncoderSettings()
+    model: encoder_models.EncoderSettings = encoder_models.TransformerEncoderSettings()
 
     @model_validator(mode="after")
     def check_lengths(self) -> Self:
@@ -130,10 +100,8 @@ class LabelledRecipe(Recipe):
         if self.model.kind == "bert" and self.text.kind not in ("bert", "imported"):
             raise SettingError("text.kind", f'a BERT reads text of kind "bert", not "{self.text.kind}"; write "bert"')
         if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
-            raise SettingError(
-                "data.max_length",
-                f"{self.data.max_length} is more than model.max_positions = {self.model.length_limit}; write less",
-            )
+            problem = f"{self.data.max_length} is more than model.max_positions = {self.model.length_limit}; write less"
+            raise SettingError("data.max_length", problem)
         if self.training.batch_tokens < self.data.max_length:
             raise SettingError(
                 "training.batch_tokens",
@@ -158,17 +126,6 @@ class LabelledRecipe(Recipe):
 
 L = TypeVar("L", bound=LabelledRecipe)
 T = TypeVar("T", bound="Labelled[Any]")
-
-
-def start_settings(task: str, group: str, values: SettingsTable) -> SettingsTable:
-    """[text] or [model] of the run that a labelled task starts from, as its own settings."""
-    return encoder_settings(values) if task == LANGUAGE and group == "model" else values
-
-
-def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
-    """Raise UserError if a labelled task cannot start from a run."""
-    if start.task == LANGUAGE:
-        check_language_start(start, folder)
 
 
 class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
@@ -226,7 +183,9 @@ class Labelled(Task[L, Inputs]):
     """The inputs that occur in the training examples; empty if it is not known (imported and older runs)."""
 
     recipe_type: ClassVar[type[Recipe]] = LabelledRecipe
-    starts = StartRules(STARTS, start_settings, check_start, lambda task, *values: copy_weights(task, *values))
+    starts = StartRules(
+        encoders.STARTS, encoders.start_settings, encoders.check_start, lambda task, *run: task.copy_weights(*run)
+    )
     pooled: ClassVar[bool] = True
     """True if the head reads one vector per input, False if it reads the vector of every token."""
     per_token: ClassVar[bool] = False
@@ -240,8 +199,8 @@ class Labelled(Task[L, Inputs]):
     checks: ClassVar[DoctorHooks[Any, Inputs]] = LabelledChecks()
 
     @property
-    def text_encoder(self) -> TextEncoding:
-        return TextEncoding(self.tokenizer, self.recipe.data.max_length, "encoder", self.trained_with_pairs)
+    def text_encoder(self) -> encoders.TextEncoding:
+        return encoders.TextEncoding(self.tokenizer, self.recipe.data.max_length, "encoder", self.trained_with_pairs)
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -250,9 +209,9 @@ class Labelled(Task[L, Inputs]):
     # ---- what a task of this family defines -------------------------------------------------------------------------
 
     @property
-    @abstractmethod
     def outputs(self) -> int:
         """O, the number of outputs of the head."""
+        return len(self.labels)
 
     @abstractmethod
     def encode(self, example: Example) -> list[Input]:
@@ -293,7 +252,9 @@ class Labelled(Task[L, Inputs]):
         labels = cls.collect_labels(splits.train)
         cls.check_labels(labels)
         write_labels(folder / LABELS, labels, cls.collect_labels(splits.valid), report)
-        write_inputs(folder / INPUTS, recipe.fields, splits.train)
+        if not (folder / INPUTS).exists():
+            used = {key for example in splits.train for key in recipe.fields.inputs if key in example}
+            write_json(folder / INPUTS, [key for key in recipe.fields.inputs if key in used])
         task = cls.load(recipe, folder)
         task.__dict__["splits"] = splits  # the data files are read once
         return task
@@ -322,7 +283,7 @@ class Labelled(Task[L, Inputs]):
         if split == "test" and data.test:  # it can be scored without the training data
             return read_examples(data.test, data.folder, self.recipe.fields)
         if not any(getattr(data, name) for name in SPLITS):
-            split_sources(self.recipe, split)
+            base.split_sources(self.recipe, split)
         examples: Sequence[Example] = getattr(self.splits, split)
         if not examples:
             other = {
@@ -335,7 +296,8 @@ class Labelled(Task[L, Inputs]):
 
     def content(self, split: str, sources: Sequence[Source] | None, digests: Digests) -> object:
         if sources is not None or split == "test":
-            return digest_of(list(self.read(split, sources)))
+            lines = (json.dumps(example, sort_keys=True) for example in self.read(split, sources))
+            return hashlib.sha256("".join(lines).encode()).hexdigest()
         return [self.splits.identity, split]
 
     def encoder(self, filtered: bool) -> InputEncoder:
@@ -357,19 +319,28 @@ class Labelled(Task[L, Inputs]):
 
     def batches(self, store: Inputs, world: World) -> Batches:
         training, seed = self.recipe.training, self.recipe.runtime.seed
-        budget, share = Budget(training.batch_tokens, training.batch_examples), share_of(training, world)
-        return Batches(store, budget, seed, share, packed=is_packed(self, world))
+        budget, share = Budget(training.batch_tokens, training.batch_examples), base.share_of(training, world)
+        return Batches(store, budget, seed, share, packed=base.is_packed(self, world))
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
-    def new_model(self) -> EncoderModel:
-        encoder = build_encoder(self.recipe.model, len(self.tokenizer))
+    def new_model(self) -> encoder_models.EncoderModel:
+        encoder = encoder_models.build_encoder(self.recipe.model, len(self.tokenizer))
         dropout = getattr(self.recipe.model, "dropout", 0.0) if self.head_dropout else 0.0
-        return EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
+        return encoder_models.EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
 
     def same_head(self, start: AnyTask) -> bool:
         """True if the head of another task means the same as the head of this one."""
         return start.name == self.name and start.labels == self.labels
+
+    def copy_weights(self, model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
+        """Copy the encoder of another run, and its head if it has the same labels and shapes."""
+        assert isinstance(model, encoder_models.EncoderModel)
+        load_weights(model.encoder, encoders.start_weights(start.name, model.encoder, weights), where)
+        head = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
+        shapes = {name: tensor.shape for name, tensor in model.head.state_dict().items()}
+        if self.same_head(start) and {name: tensor.shape for name, tensor in head.items()} == shapes:
+            load_weights(model.head, head, where)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return self.criterion(model(batch.source, batch["segments"]), batch)
@@ -385,13 +356,14 @@ class Labelled(Task[L, Inputs]):
         return Validation({"loss": outputs.nll / max(1, outputs.count), **scores}, samples)
 
     def sample_indices(self, examples: Sequence[Example]) -> list[int]:
-        """The numbers of the examples that are shown as samples: one of each label first, those with none last.
-
-        They do not depend on the model, so that their outputs can be compared from one validation to the next.
-        """
+        """The numbers of the examples shown as samples, for every model the same: one of each label first."""
         labels = [{label for label in self.checks.label_values(item) if isinstance(label, str)} for item in examples]
-        kinds = [min(found - {OUTSIDE}, default="") for found in labels]
-        return some_of_each(kinds, self.recipe.training.samples)
+        seen, ranks = Counter[str](), []
+        for number, found in enumerate(labels):
+            kind = min(found - {OUTSIDE}, default="")
+            ranks.append((not kind, seen[kind], number))
+            seen[kind] += 1
+        return sorted(number for _, _, number in sorted(ranks)[: self.recipe.training.samples])
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -399,14 +371,23 @@ class Labelled(Task[L, Inputs]):
         """A blank line is an example without text, for every task."""
         if isinstance(value, str) and not value.strip():
             return {key: [] if key in ("words", "choices") else "" for key in self.recipe.fields.required}
-        values = split_pair(value, where, self.trained_with_pairs) if isinstance(value, str) else value
+        values = encoders.split_pair(value, where, self.trained_with_pairs) if isinstance(value, str) else value
         inputs = super().parse(values, where)
         return inputs | self.recipe.fields.parse(inputs, Location(where))
 
     @cached_property
     def trained_with_pairs(self) -> bool | None:
-        """True if training examples have a second text; None if it is not known."""
-        return has_pairs(self.trained_inputs, self.recipe.data, self.recipe.fields)
+        """True if training examples have a second text; None if it is not known.
+
+        A run of an earlier version did not record it: then the first training example tells, or a `pair` in the recipe.
+        """
+        data, fields = self.recipe.data, self.recipe.fields
+        if "pair" not in fields.inputs or self.trained_inputs:
+            return "pair" in self.trained_inputs
+        try:
+            return "pair" in next(read_examples(data.train, data.folder, fields)) if data.train else None
+        except UserError:
+            return True if any("pair" in source.columns for source in data.train) else None
 
     def predict(self, engine: nn.Module, examples: Iterable[Example]) -> Iterator[Prediction]:
         """`truncated` counts tokens of the text beyond the maximum length."""
@@ -418,13 +399,13 @@ class Labelled(Task[L, Inputs]):
                 prediction = self.decode(example, inputs, [require_finite(row) for row in logits])
                 yield prediction | ({"truncated": truncated} if truncated else {})
 
-    def run(self, model: nn.Module, encoded: Sequence[list[Input]]) -> Outputs:
+    def run(self, model: nn.Module, encoded: Sequence[list[Input]]) -> encoders.Outputs:
         """Run a model, which is in evaluation mode, on inputs; inputs of similar length share a batch."""
-        return run_inputs(model, encoded, self.criterion, self.pooled, self.per_token, self.grouped_inputs)
+        return encoders.run_inputs(model, encoded, self.criterion, self.pooled, self.per_token, self.grouped_inputs)
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of an input, or the weights of attention pooling."""
-        assert isinstance(model, EncoderModel)
+        assert isinstance(model, encoder_models.EncoderModel)
         if not self.recipe.model.has_attention or (not self.pooled and is_recurrent(self.recipe)):
             return []
         inputs = self.encode(example)
@@ -433,47 +414,12 @@ class Labelled(Task[L, Inputs]):
                 f"the text is read in {len(inputs)} windows", "inspect a shorter text", code="too-long", where="text"
             )
         chosen = inputs[prediction["label"]] if len(inputs) > 1 else inputs[0]  # of several choices the predicted one
-        return encoder_attention(model.encoder, self.tokenizer, chosen, self.per_token)
+        return encoders.encoder_attention(model.encoder, self.tokenizer, chosen, self.per_token)
 
 
 def is_recurrent(recipe: LabelledRecipe) -> bool:
     """True if the encoder's only attention is that of pooling."""
     return recipe.model.kind in ("recurrent", "elmo")
-
-
-def copy_weights(task: Labelled[Any], model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
-    """Copy the encoder of another run, and its head if it has the same labels."""
-    assert isinstance(model, EncoderModel)
-    load_weights(model.encoder, start_weights(start.name, model.encoder, weights), where)
-    if task.same_head(start) and (head := head_weights(model.head, weights)):
-        load_weights(model.head, head, where)
-
-
-def has_pairs(trained_inputs: Sequence[str], data: LabelledDataSettings, fields: Fields) -> bool | None:
-    """True if training examples have a second text, False if not; None if it is not known.
-
-    A run of an earlier version did not record it: then the first training example tells, or a `pair` in the recipe.
-    """
-    if "pair" not in fields.inputs or trained_inputs:
-        return "pair" in trained_inputs
-    try:
-        return "pair" in next(read_examples(data.train, data.folder, fields)) if data.train else None
-    except UserError:
-        return True if any("pair" in source.columns for source in data.train) else None
-
-
-def write_inputs(path: Path, fields: Fields, examples: Iterable[Example]) -> None:
-    """Write which inputs occur in the training examples, once."""
-    if not path.exists():
-        used = {key for example in examples for key in fields.inputs if key in example}
-        write_json(path, [key for key in fields.inputs if key in used])
-
-
-def head_weights(head: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of the head among those of a run, by their names in `head`; none if their shapes are others."""
-    found = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
-    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
-    return found if {name: tensor.shape for name, tensor in found.items()} == shapes else {}
 
 
 def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0, name: str = "cross_entropy") -> Loss:
@@ -482,10 +428,9 @@ def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0, 
         return registered_loss(name, logits, labels, IGNORE)
     classes = labels.long()
     labelled = classes != IGNORE
-    objective = F.cross_entropy(
-        logits.float(), classes, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
-    )
-    nll = F.cross_entropy(logits.float(), classes, ignore_index=IGNORE, reduction="sum") if smoothing else objective
+    cross_entropy = partial(F.cross_entropy, logits.float(), classes, ignore_index=IGNORE, reduction="sum")
+    objective = cross_entropy(label_smoothing=smoothing)
+    nll = cross_entropy() if smoothing else objective
     return Loss(objective, labelled.sum(), nll.detach())
 
 
@@ -518,21 +463,3 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
     if labels and (unseen := sorted(set(valid_labels) - set(labels))):
         names = ", ".join(unseen[:MAX_SHOWN_LABELS])
         report(Message("note: valid has labels that train does not have; they count as wrong: {labels}", labels=names))
-
-
-def some_of_each(kinds: Sequence[str], count: int) -> list[int]:
-    """Numbers of `count` examples: one of each kind first, then a second of each; those of kind "" last."""
-    seen: Counter[str] = Counter()
-    ranks = []
-    for number, kind in enumerate(kinds):
-        ranks.append((not kind, seen[kind], number))
-        seen[kind] += 1
-    return sorted(number for _, _, number in sorted(ranks)[:count])
-
-
-def digest_of(examples: Sequence[Example]) -> str:
-    """A hash of the content of examples, in their order."""
-    whole = hashlib.sha256()
-    for example in examples:
-        whole.update(json.dumps(example, sort_keys=True, ensure_ascii=True).encode())
-    return whole.hexdigest()

@@ -49,8 +49,8 @@ class TaggingRecipe(LabelledRecipe):
     """The recipe of a tagger."""
 
     fields: ClassVar[Fields] = TAGGED_WORDS
-    defaults: ClassVar[Mapping[str, object]] = {
-        **LabelledRecipe.defaults, "task": "tagging", "training.monitor": "f1",
+    defaults = LabelledRecipe.defaults | {
+        "task": "tagging", "training.monitor": "f1",
         "model.kind": "recurrent",  # learns more than a Transformer from a few thousand sentences
     }  # fmt: skip
     monitors = ("loss", "accuracy", "f1")
@@ -89,10 +89,6 @@ class Tagging(Labelled[TaggingRecipe]):
     pooled = False
     per_token = True
     checks = TaggingChecks()
-
-    @property
-    def outputs(self) -> int:
-        return len(self.labels)
 
     def encode(self, example: Example) -> list[Input]:
         tags = example.get("tags", [None] * len(example["words"]))
