@@ -44,12 +44,8 @@ class Registry(dict[str, T]):
         if not isinstance(name, str) or not name:
             raise UserError(f"a {self.kind} needs a name, not {name!r}", code="invalid-plugin", where=self.kind)
         if name in self and _identity(self[name]) != _identity(value):
-            raise UserError(
-                f"there are two {self.kind}s called {name!r}: {_place(self[name])} and {_place(value)}",
-                "rename one of them",
-                code="duplicate-name",
-                where=name,
-            )
+            problem = f"there are two {self.kind}s called {name!r}: {_place(self[name])} and {_place(value)}"
+            raise UserError(problem, "rename one of them", code="duplicate-name", where=name)
         self[name] = value
         return value
 
@@ -93,12 +89,8 @@ def installed_plugins() -> dict[str, str]:
     modules: dict[str, str] = {}
     for point in (point for group in GROUPS for point in entry_points(group=group)):
         if modules.setdefault(point.name, point.module) != point.module:
-            raise UserError(
-                f"two installed plug-ins are called {point.name!r}: {modules[point.name]} and {point.module}",
-                "uninstall one of them",
-                code="duplicate-name",
-                where=point.name,
-            )
+            problem = f"two installed plug-ins are called {point.name!r}: {modules[point.name]} and {point.module}"
+            raise UserError(problem, "uninstall one of them", code="duplicate-name", where=point.name)
     return modules
 
 
@@ -134,9 +126,6 @@ def import_plugin(module: str, plugin: str) -> None:
         raise
     except Exception as error:
         line = extract_tb(error.__traceback__)[-1]
-        raise UserError(
-            f"{plugin} cannot be imported: {type(error).__name__}: {error}",
-            f"correct {line.filename}:{line.lineno}",
-            code="invalid-plugin",
-            where=plugin,
-        ) from error
+        problem = f"{plugin} cannot be imported: {type(error).__name__}: {error}"
+        remedy = f"correct {line.filename}:{line.lineno}"
+        raise UserError(problem, remedy, code="invalid-plugin", where=plugin) from error

@@ -155,11 +155,8 @@ def read_finetuned(model: Path | ModelFiles) -> FineTunedBert:
     settings, vocab_size = read_settings(config, files.config_path)
     head = read_head(config, files.config_path)
     if head is None:
-        raise folders.unsupported(
-            f"{files.config_path} names no class of a fine-tuned BERT",
-            f"{files.config_path}:architectures",
-            "read it as a BERT without a head",
-        )
+        problem = f"{files.config_path} names no class of a fine-tuned BERT"
+        raise folders.unsupported(problem, f"{files.config_path}:architectures", "read it as a BERT without a head")
     tensors = update_names(files.tensors)
     bias = tensors.get(f"{head.module}.bias")
     outputs = 0 if bias is None else bias.numel()
@@ -239,11 +236,8 @@ def read_head(config: Config, path: Path = Path(folders.CONFIG)) -> BertHead | N
     if len(heads) < 2:
         return heads[0] if heads else None
     if config.get("problem_type") == "multi_label_classification":
-        raise folders.unsupported(
-            'problem_type = "multi_label_classification" is not supported: one label for each text only',
-            "problem_type",
-            "classification with one label, or regression, can be read",
-        )
+        problem = 'problem_type = "multi_label_classification" is not supported: one label for each text only'
+        raise folders.unsupported(problem, "problem_type", "classification with one label, or regression, can be read")
     names = folders.read_value(config, "id2label", dict[str, str], {}, path)
     single = len(names) == 1  # transformers, too, reads one output as regression
     problem_type = config.get("problem_type") or (SEQUENCE_REGRESSION.problem_type if single else "")
@@ -259,11 +253,8 @@ def labels_of(config: Config, outputs: int, path: Path) -> tuple[str, ...]:
     except KeyError as error:
         raise folders.damaged(f"{path}: id2label has no output {error}", f"{path}:id2label") from error
     if len(labels) != outputs or len(set(labels)) < outputs:
-        raise folders.damaged(
-            f"{path}: id2label has {len(set(labels))} different names, and the model has {outputs} outputs",
-            f"{path}:id2label",
-            "give every output a different name in id2label",
-        )
+        problem = f"{path}: id2label has {len(set(labels))} different names, and the model has {outputs} outputs"
+        raise folders.damaged(problem, f"{path}:id2label", "give every output a different name in id2label")
     return labels
 
 
@@ -382,7 +373,7 @@ def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
         prefix = folders.read_value(config, "add_prefix_space", bool, False, folder / folders.TOKENIZER_CONFIG)
         return RobertaTokenizer(order_tokens(read_json(path, dict[str, int])), read_merges(folder / MERGES), prefix)
     except (ValueError, AttributeError, TypeError) as error:
-        raise folders.damaged(f"{path} is folders.damaged or is not a tokenizer of RoBERTa: {error}", path) from error
+        raise folders.damaged(f"{path} is damaged or is not a tokenizer of RoBERTa: {error}", path) from error
 
 
 def read_merges(path: Path) -> list[tuple[str, str]]:

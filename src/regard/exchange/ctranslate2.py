@@ -45,12 +45,9 @@ def import_ctranslate2() -> Any:
     try:
         import ctranslate2
     except (ImportError, OSError) as error:
-        raise UserError(
-            f"the engine ctranslate2 needs the package ctranslate2, which cannot be imported ({error})",
-            "pip install 'regard[ctranslate2]', or choose the engine torch",
-            code="missing-package",
-            where="ctranslate2",
-        ) from error
+        problem = f"the engine ctranslate2 needs the package ctranslate2, which cannot be imported ({error})"
+        remedy = "pip install 'regard[ctranslate2]', or choose the engine torch"
+        raise UserError(problem, remedy, code="missing-package", where="ctranslate2") from error
     return ctranslate2
 
 
@@ -58,12 +55,8 @@ def write_ctranslate2(model: Transformer, symbols: Symbols, folder: Path, quanti
     """Write `model` as a folder that CTranslate2 loads, completely or not at all, with quantized weights."""
     require_quantization(quantization, QUANTIZATIONS)
     if not all(bool(weights.isfinite().all()) for weights in model.parameters()):  # CTranslate2's ReLU would hide NaN
-        raise UserError(
-            "the model's weights are not all numbers (NaN)",
-            "use an earlier checkpoint",
-            code="not-finite",
-            where="model",
-        )
+        problem = "the model's weights are not all numbers (NaN)"
+        raise UserError(problem, "use an earlier checkpoint", code="not-finite", where="model")
     spec = build_spec(model)
     for side, embedding in (("source", model.src_embedding), ("target", model.tgt_embedding)):
         getattr(spec, f"register_{side}_vocabulary")([str(token) for token in range(len(embedding.weight))])

@@ -67,11 +67,8 @@ def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, 
     """Raise an error if a key has another value than the one that is supported. A missing key has that value."""
     for key, value in fixed.items():
         if config.get(key, value) != value:
-            raise unsupported(
-                f"{path}: {key} = {config[key]!r} is not supported for {model}",
-                f"{path}:{key}",
-                f"only {key} = {value!r} can be read",
-            )
+            problem = f"{path}: {key} = {config[key]!r} is not supported for {model}"
+            raise unsupported(problem, f"{path}:{key}", f"only {key} = {value!r} can be read")
 
 
 def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
@@ -88,15 +85,12 @@ def reading_settings(path: Path, keys: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        cause = problem.get("ctx", {}).get("error")
-        name = cause.key if isinstance(cause, SettingError) else str(problem["loc"][0]) if problem["loc"] else ""
+        first = error.errors(include_url=False)[0]
+        cause = first.get("ctx", {}).get("error")
+        name = cause.key if isinstance(cause, SettingError) else str(first["loc"][0]) if first["loc"] else ""
         key = keys.get(name, "")
-        raise unsupported(
-            f"{path}: {f'{key}: ' if key else ''}{cause or problem['msg']}",
-            f"{path}:{key}" if key else path,
-            "this model cannot be read",
-        ) from error
+        problem = f"{path}: {f'{key}: ' if key else ''}{cause or first['msg']}"
+        raise unsupported(problem, f"{path}:{key}" if key else path, "this model cannot be read") from error
 
 
 def read_weights(path: Path) -> Tensors:
@@ -145,18 +139,11 @@ def pop_tensor(tensors: Tensors, key: str, shape: torch.Size, path: Path) -> Ten
     if tensor is None:
         return None
     if tensor.shape != shape:
-        raise damaged(
-            f"{path}: {key} has shape {tuple(tensor.shape)}, but {CONFIG} says {tuple(shape)}",
-            f"{path}:{key}",
-            f"the two files belong to different models: {DOWNLOAD_AGAIN}",
-        )
+        problem = f"{path}: {key} has shape {tuple(tensor.shape)}, but {CONFIG} says {tuple(shape)}"
+        raise damaged(problem, f"{path}:{key}", f"the two files belong to different models: {DOWNLOAD_AGAIN}")
     if not tensor.is_floating_point() or not bool(tensor.float().isfinite().all()):
-        raise UserError(
-            f"{path}: {key} is not a finite number everywhere (NaN, infinite or of type {tensor.dtype})",
-            DOWNLOAD_AGAIN,
-            code="not-finite",
-            where=f"{path}:{key}",
-        )
+        problem = f"{path}: {key} is not a finite number everywhere (NaN, infinite or of type {tensor.dtype})"
+        raise UserError(problem, DOWNLOAD_AGAIN, code="not-finite", where=f"{path}:{key}")
     return tensor.float()
 
 
@@ -181,11 +168,8 @@ def pop_tensors(
 def require_weights(missing: list[str], path: Path) -> None:
     """Raise an error if weights are missing, given by their names in the file."""
     if missing:
-        raise damaged(
-            f"{path} lacks {len(missing)} weights, the first is {missing[0]}",
-            f"{path}:{missing[0]}",
-            f"{DOWNLOAD_AGAIN}, or save it again with save_pretrained",
-        )
+        problem = f"{path} lacks {len(missing)} weights, the first is {missing[0]}"
+        raise damaged(problem, f"{path}:{missing[0]}", f"{DOWNLOAD_AGAIN}, or save it again with save_pretrained")
 
 
 def refuse_weights(extra: Iterable[str], path: Path, remedy: str) -> None:
@@ -201,35 +185,24 @@ def find_tokenizer(folder: Path, vocabulary: str, merges: str = "") -> Path:
     path = folder / (vocabulary if (folder / vocabulary).exists() else TOKENIZER)
     if not path.exists():
         files = f"{vocabulary} and {merges}" if merges else vocabulary
-        raise UserError(
-            f"{folder} has no tokenizer: neither {files} nor {TOKENIZER}",
-            f"download all files of the model; {nearest_file(path)}",
-            code="missing-file",
-            where=path,
-        )
+        problem = f"{folder} has no tokenizer: neither {files} nor {TOKENIZER}"
+        remedy = f"download all files of the model; {nearest_file(path)}"
+        raise UserError(problem, remedy, code="missing-file", where=path)
     return path
 
 
 def require_quantization(quantization: str, supported: Sequence[str]) -> None:
     """Raise an error for a type of weights that a library does not have."""
     if quantization not in supported:
-        raise UserError(
-            f"the quantization is {quantization!r}",
-            f"write one of {', '.join(supported)}",
-            code="invalid-setting",
-            where="quantization",
-        )
+        problem = f"the quantization is {quantization!r}"
+        raise UserError(problem, f"write one of {', '.join(supported)}", code="invalid-setting", where="quantization")
 
 
 def require_new_folder(folder: Path) -> None:
     """Raise an error if the folder exists and is not empty: nothing is overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(
-            f"{folder} already exists",
-            "choose another folder with --folder FOLDER",
-            code="folder-exists",
-            where=folder,
-        )
+        problem = f"{folder} already exists"
+        raise UserError(problem, "choose another folder with --folder FOLDER", code="folder-exists", where=folder)
 
 
 @contextmanager

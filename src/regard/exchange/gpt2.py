@@ -139,7 +139,7 @@ def read_tokenizer(folder: Path, size: int) -> tuple[SubwordTokenizer, list[int]
         rows = [end, end, end, *(row for row in range(size) if row != end)]
         return SubwordTokenizer(assemble([*SPECIALS, *(others[row] for row in rows[EOS + 1 :])], merges)), rows
     except (ValueError, AttributeError, TypeError) as error:
-        raise folders.damaged(f"{path} is folders.damaged or is not a tokenizer of GPT-2: {error}", path) from error
+        raise folders.damaged(f"{path} is damaged or is not a tokenizer of GPT-2: {error}", path) from error
 
 
 def read_tokens(path: Path) -> tuple[list[str], list[Merge]]:

@@ -438,12 +438,8 @@ def import_onnx() -> tuple[Any, Any]:
 
 def missing_onnx(error: Exception) -> UserError:
     """The error that the packages of ONNX are not installed."""
-    return UserError(
-        f"ONNX needs the packages onnx, onnxscript and onnxruntime, which cannot be imported ({error})",
-        "pip install 'regard[onnx]'",
-        code="missing-package",
-        where="onnx",
-    )
+    problem = f"ONNX needs the packages onnx, onnxscript and onnxruntime, which cannot be imported ({error})"
+    return UserError(problem, "pip install 'regard[onnx]'", code="missing-package", where="onnx")
 
 
 def write_graphs(folder: Path, graphs: Sequence[Graph], target: str, quantization: str = "float32") -> None:

@@ -172,23 +172,16 @@ def check_exportable(settings: TransformerSettings) -> None:
     for name, value in EXPORTABLE.items():
         if getattr(settings, name) != value:
             supported = f"model.{name} = {value!r}" if value is not None else f"no model.{name}"
-            raise folders.unsupported(
-                f"transformers has no translation model with model.{name} = {getattr(settings, name)!r}",
-                f"model.{name}",
-                f"train with {supported}, or export to ctranslate2, which supports more Transformers",
-            )
+            problem = f"transformers has no translation model with model.{name} = {getattr(settings, name)!r}"
+            remedy = f"train with {supported}, or export to ctranslate2, which supports more Transformers"
+            raise folders.unsupported(problem, f"model.{name}", remedy)
     if not settings.d_ff:
-        raise folders.unsupported(
-            "transformers has no translation model without feed-forward layers (model.d_ff = 0)",
-            "model.d_ff",
-            "train with a larger model.d_ff",
-        )
+        problem = "transformers has no translation model without feed-forward layers (model.d_ff = 0)"
+        raise folders.unsupported(problem, "model.d_ff", "train with a larger model.d_ff")
     if settings.norm == "pre" and settings.tie != "all":
-        raise folders.unsupported(
-            f'a model with model.norm = "pre" is written as Pegasus, which has no model.tie = "{settings.tie}"',
-            "model.tie",
-            'train with model.tie = "all" or model.norm = "post", or export to ctranslate2',
-        )
+        problem = f'a model with model.norm = "pre" is written as Pegasus, which has no model.tie = "{settings.tie}"'
+        remedy = 'train with model.tie = "all" or model.norm = "post", or export to ctranslate2'
+        raise folders.unsupported(problem, "model.tie", remedy)
 
 
 def build_config(settings: TransformerSettings, kind: str) -> Config:
@@ -213,21 +206,15 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
     """The settings of the model without the output bias, which depends on the weights."""
     kind = str(config.get("model_type"))
     if kind not in ARCHITECTURES:
-        raise folders.unsupported(
-            f"{path}: model_type = {kind!r} is not one of {', '.join(ARCHITECTURES)}",
-            f"{path}:model_type",
-            "this model cannot be read",
-        )
+        problem = f"{path}: model_type = {kind!r} is not one of {', '.join(ARCHITECTURES)}"
+        raise folders.unsupported(problem, f"{path}:model_type", "this model cannot be read")
     norms = {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"}
     folders.check_fixed_values(config, FIXED_VALUES | norms, path, kind)
     folders.require_keys(config, [*SHAPE.values(), *SAME_IN_DECODER.values(), "vocab_size"], path)
     if different := [key for key, decoder_key in SAME_IN_DECODER.items() if config[key] != config[decoder_key]]:
         key, decoder_key = different[0], SAME_IN_DECODER[different[0]]
-        raise folders.unsupported(
-            f"{path}: {key} = {config[key]} and {decoder_key} = {config[decoder_key]}",
-            f"{path}:{decoder_key}",
-            "only models with equal values can be read",
-        )
+        problem = f"{path}: {key} = {config[key]} and {decoder_key} = {config[decoder_key]}"
+        raise folders.unsupported(problem, f"{path}:{decoder_key}", "only models with equal values can be read")
     values = {name: config[key] for name, key in SHAPE.items()}
     values["activation"] = folders.activation_name(values["activation"])
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)

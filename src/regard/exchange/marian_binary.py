@@ -149,7 +149,7 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
         }
         return TransformerSettings.model_validate(values)
     except (LookupError, ValueError) as error:  # a validation error is a ValueError
-        raise folders.damaged(f"{path}: its settings are folders.damaged or not supported: {error}", path) from error
+        raise folders.damaged(f"{path}: its settings are damaged or not supported: {error}", path) from error
 
 
 def unsupported_value(path: Path, key: str, value: object, supported: str) -> UserError:
@@ -163,19 +163,12 @@ def find_vocabularies(path: Path) -> tuple[Path, Path]:
     """The SentencePiece models of source and target beside the weights; the same one for a shared vocabulary."""
     files = sorted(path.parent.glob("*.spm"))  # srcvocab comes before trgvocab
     if not files:
-        raise UserError(
-            f"{path.parent} has no vocabulary (*.spm)",
-            f"download all files of the model; {nearest_file(path.parent / 'vocab.spm')}",
-            code="missing-file",
-            where=path.parent / "vocab.spm",
-        )
+        problem = f"{path.parent} has no vocabulary (*.spm)"
+        remedy = f"download all files of the model; {nearest_file(path.parent / 'vocab.spm')}"
+        raise UserError(problem, remedy, code="missing-file", where=path.parent / "vocab.spm")
     if len(files) > 2:
-        raise UserError(
-            f"{path.parent} has {len(files)} vocabularies (*.spm)",
-            "give each model a folder of its own",
-            code="damaged-model",
-            where=path.parent,
-        )
+        problem = f"{path.parent} has {len(files)} vocabularies (*.spm)"
+        raise UserError(problem, "give each model a folder of its own", code="damaged-model", where=path.parent)
     return files[0], files[-1]
 
 
@@ -266,7 +259,7 @@ def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:
         else:
             config, tensors = read_bin(path.read_bytes())
     except (ValueError, LookupError, struct.error, OSError, zipfile.BadZipFile) as error:
-        raise folders.damaged(f"{path} is folders.damaged or is not a model of Marian: {error}", path) from error
+        raise folders.damaged(f"{path} is damaged or is not a model of Marian: {error}", path) from error
     return parse_config(config), {name: tensor for name, tensor in tensors.items() if not name.endswith("_QuantMultA")}
 
 

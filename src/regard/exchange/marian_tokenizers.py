@@ -44,30 +44,23 @@ def read_tokenizers(folder: Path, config: Config) -> MarianTokenizers:
     if (folder / SPM[0]).exists():
         return read_sentencepiece_tokenizers(folder, config)
     if not (folder / folders.TOKENIZER).exists():
-        raise UserError(
-            f"{folder} has no tokenizer: neither {' and '.join(SPM)} nor {folders.TOKENIZER}",
-            f"download all files of the model; {nearest_file(folder / SPM[0])}",
-            code="missing-file",
-            where=folder / folders.TOKENIZER,
-        )
+        problem = f"{folder} has no tokenizer: neither {' and '.join(SPM)} nor {folders.TOKENIZER}"
+        remedy = f"download all files of the model; {nearest_file(folder / SPM[0])}"
+        raise UserError(problem, remedy, code="missing-file", where=folder / folders.TOKENIZER)
     src = read_tokenizer(folder / folders.TOKENIZER)
     target = folder / TARGET / folders.TOKENIZER
     tgt = read_tokenizer(target) if target.exists() else src
     symbols = {key: config.get(f"{key}_token_id") for key in ("pad", "decoder_start", "eos")}
     if list(symbols.values()) != [PAD, BOS, EOS]:
-        raise folders.damaged(
-            f"{folder / folders.CONFIG}: the ids {symbols} differ from those of {folders.TOKENIZER}",
-            folder / folders.CONFIG,
-        )
+        problem = f"{folder / folders.CONFIG}: the ids {symbols} differ from those of {folders.TOKENIZER}"
+        raise folders.damaged(problem, folder / folders.CONFIG)
     src_size = folders.read_count(config, "vocab_size", None, folder / folders.CONFIG)
     sizes = src_size, folders.read_count(config, "decoder_vocab_size", src_size, folder / folders.CONFIG)
     for tokenizer, size in zip((src, tgt), sizes, strict=True):
         if len(tokenizer) != size:
-            raise folders.damaged(
-                f"{folder / folders.TOKENIZER} has {len(tokenizer)} tokens, but {folders.CONFIG} says {size}",
-                folder / folders.TOKENIZER,
-                f"the files belong to different models: {folders.DOWNLOAD_AGAIN}",
-            )
+            problem = f"{folder / folders.TOKENIZER} has {len(tokenizer)} tokens, but {folders.CONFIG} says {size}"
+            remedy = f"the files belong to different models: {folders.DOWNLOAD_AGAIN}"
+            raise folders.damaged(problem, folder / folders.TOKENIZER, remedy)
     return MarianTokenizers((src, tgt), list(range(len(src))), list(range(len(tgt))), [])
 
 
@@ -94,10 +87,8 @@ def read_start(config: Config, size: int, path: Path) -> int | None:
     """The id that begins a translation; None if config.json has none."""
     start = folders.read_value(config, "decoder_start_token_id", int, -1, path)
     if start >= size or start < -1:
-        raise folders.damaged(
-            f"{path}: decoder_start_token_id = {start} is not below vocab_size = {size}",
-            f"{path}:decoder_start_token_id",
-        )
+        problem = f"{path}: decoder_start_token_id = {start} is not below vocab_size = {size}"
+        raise folders.damaged(problem, f"{path}:decoder_start_token_id")
     return None if start < 0 else start
 
 
@@ -107,11 +98,8 @@ def read_vocab_json(path: Path, size: int) -> dict[str, int]:
         raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
     token_ids = read_json(path, dict[str, int])
     if len(token_ids) != size or sorted(token_ids.values()) != list(range(size)):
-        raise folders.damaged(
-            f"{path} does not have the ids 0 to {size - 1}, as {folders.CONFIG} says",
-            path,
-            f"{folders.DOWNLOAD_AGAIN}, all its files",
-        )
+        problem = f"{path} does not have the ids 0 to {size - 1}, as {folders.CONFIG} says"
+        raise folders.damaged(problem, path, f"{folders.DOWNLOAD_AGAIN}, all its files")
     return token_ids
 
 
@@ -149,11 +137,8 @@ def read_tokenizer(path: Path) -> Tokenizer:
     try:
         return tokenizer_from_json(json.dumps(content))
     except ValueError as error:
-        raise folders.damaged(
-            f"{path} is folders.damaged or is not a tokenizer of this toolkit: {error}",
-            path,
-            f"from other tools, {' and '.join(SPM)} can be read",
-        ) from error
+        problem = f"{path} is damaged or is not a tokenizer of this toolkit: {error}"
+        raise folders.damaged(problem, path, f"from other tools, {' and '.join(SPM)} can be read") from error
 
 
 def write_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], max_length: int) -> None:

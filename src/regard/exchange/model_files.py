@@ -107,12 +107,8 @@ def read_onnx_weights(path: Path) -> Tensors:
         import onnx
         from onnx import numpy_helper
     except ImportError as error:
-        raise UserError(
-            f"{path} needs the package onnx, which cannot be imported ({error})",
-            "pip install 'regard[onnx]'",
-            code="missing-package",
-            where="onnx",
-        ) from error
+        problem = f"{path} needs the package onnx, which cannot be imported ({error})"
+        raise UserError(problem, "pip install 'regard[onnx]'", code="missing-package", where="onnx") from error
     try:
         graph = onnx.load(str(path)).graph
         constants = {item.name: torch.tensor(numpy_helper.to_array(item)) for item in graph.initializer}

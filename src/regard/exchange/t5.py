@@ -160,7 +160,7 @@ def read_tokenizer(folder: Path, config: Config, size: int) -> tuple[SentencePie
         ours, rows = reorder_tokens(ids, [model], read_start(config, size, folder / "config.json"))
         return assemble(ours, model.scores, model.characters, model.prefix, model.tidy), rows
     except (ValueError, AttributeError, TypeError, LookupError) as error:
-        raise folders.damaged(f"{path} is folders.damaged or is not a tokenizer of T5: {error}", path) from error
+        raise folders.damaged(f"{path} is damaged or is not a tokenizer of T5: {error}", path) from error
 
 
 def read_pieces(path: Path, size: int) -> tuple[list[str], SentencePieceModel]:

@@ -91,12 +91,8 @@ class Certificate:
         manifest = Manifest.read(path)
         manifest.check_version(FORMAT, path)
         if damaged := manifest.damaged(folder):
-            raise UserError(
-                f"{folder} is not as it was exported: {', '.join(map(str, damaged))}",
-                "export the run again",
-                code="damaged-file",
-                where=folder,
-            )
+            problem = f"{folder} is not as it was exported: {', '.join(map(str, damaged))}"
+            raise UserError(problem, "export the run again", code="damaged-file", where=folder)
         facts = {name: value for name, value in manifest.facts.items() if name not in ("bounds", "violations")}
         return check_dataclass(facts, cls, path), manifest.inputs
 

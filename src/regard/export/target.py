@@ -69,12 +69,8 @@ class Trained:
     def unsupported(self, library: str, remedy: str) -> UserError:
         """The error that a library cannot run the model."""
         recipe = self.task.recipe
-        return UserError(
-            f"{library} cannot run the model of {self.folder}: task {recipe.task}, {recipe.model.summary}",
-            remedy,
-            code="unsupported-model",
-            where=self.folder,
-        )
+        problem = f"{library} cannot run the model of {self.folder}: task {recipe.task}, {recipe.model.summary}"
+        return UserError(problem, remedy, code="unsupported-model", where=self.folder)
 
 
 class Target(ABC):
@@ -95,12 +91,9 @@ class Target(ABC):
         if len(self.quantizations) > 1:
             require_quantization(self.quantization, self.quantizations)
         elif self.quantization not in self.quantizations:
-            raise UserError(
-                f"weights for {self.name} are written as they are, not as {self.quantization}",
-                "leave `--quantization` out: it is for `--to ctranslate2` and `--to onnx`",
-                code="unsupported-option",
-                where="quantization",
-            )
+            problem = f"weights for {self.name} are written as they are, not as {self.quantization}"
+            remedy = "leave `--quantization` out: it is for `--to ctranslate2` and `--to onnx`"
+            raise UserError(problem, remedy, code="unsupported-option", where="quantization")
 
     @property
     @abstractmethod

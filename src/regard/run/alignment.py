@@ -178,12 +178,8 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     src, tgt = (pad_rows(ids, PAD, device) for ids in (rows, outputs))
     weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
     if weights is None:
-        raise UserError(
-            f"{model.run.folder} has no cross-attention: {model.run.recipe.model.summary}",
-            "use a run whose model has it",
-            code="no-attention",
-            where=model.run.folder,
-        )
+        problem = f"{model.run.folder} has no cross-attention: {model.run.recipe.model.summary}"
+        raise UserError(problem, "use a run whose model has it", code="no-attention", where=model.run.folder)
     array: Array = weights[..., -src[0].size(1) :].double().cpu().numpy()  # a masked model has LENGTH before the source
     return array
 

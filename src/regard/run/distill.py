@@ -69,12 +69,9 @@ def select_directions(
         return [None]
     chosen = [pair for pair in task.languages.directions if source in (None, pair[0]) and target in (None, pair[1])]
     if not chosen:
-        raise UserError(
-            f"the teacher does not translate from {source or 'any language'} to {target or 'any language'}",
-            "its directions: " + ", ".join(f"{a}-{b}" for a, b in task.languages.directions),
-            code="unknown-language",
-            where="to",
-        )
+        problem = f"the teacher does not translate from {source or 'any language'} to {target or 'any language'}"
+        remedy = "its directions: " + ", ".join(f"{a}-{b}" for a, b in task.languages.directions)
+        raise UserError(problem, remedy, code="unknown-language", where="to")
     return list(chosen)
 
 
@@ -162,23 +159,16 @@ def read_manifest(path: Path, inputs: JsonObject, files: Sequence[Path]) -> Mani
     existing = [file for file in files if file.exists()]
     if not path.exists():
         if existing:
-            raise UserError(
-                f"{existing[0]} already exists and was not made by regard distill",
-                "choose another folder",
-                code="not-distilled",
-                where=existing[0],
-            )
+            problem = f"{existing[0]} already exists and was not made by regard distill"
+            raise UserError(problem, "choose another folder", code="not-distilled", where=existing[0])
         return None
     manifest = Manifest.read(path)
     if not manifest.is_current(inputs, FORMAT):
         old = manifest.inputs if isinstance(manifest.inputs, dict) else {}
         differing = [name for name, value in inputs.items() if old.get(name) != value]
-        raise UserError(
-            f"{path.parent} holds translations made in another way: {path.name} differs in {', '.join(differing)}",
-            "choose another folder, or delete this one",
-            code="changed-settings",
-            where=", ".join(differing),
-        )
+        problem = f"{path.parent} holds translations made in another way: {path.name} differs in {', '.join(differing)}"
+        remedy = "choose another folder, or delete this one"
+        raise UserError(problem, remedy, code="changed-settings", where=", ".join(differing))
     return manifest
 
 

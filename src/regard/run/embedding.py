@@ -68,12 +68,8 @@ class Features:
                     f"{name} is {value!r}", f"write one of {', '.join(choices)}", code="invalid-option", where=name
                 )
         if self.pool == "pooler" and self.layers not in ("last", "-1"):
-            raise UserError(
-                f"the pooler reads the last layer, not {self.layers}",
-                "write layers = last, or pool = mean",
-                code="invalid-option",
-                where="layers",
-            )
+            problem = f"the pooler reads the last layer, not {self.layers}"
+            raise UserError(problem, "write layers = last, or pool = mean", code="invalid-option", where="layers")
 
     def __call__(self, encoder: Any, tokens: Tokens, segments: Tensor) -> Tensor:
         """(B, E), or (B, T, E) for pool = tokens."""
@@ -98,12 +94,8 @@ def embed(
     encoding = text_encoding(model)
     encoder = encoding.module(model.model)
     if features.pool == "pooler" and any("pooler." in name for name in model.random_weights):
-        raise UserError(
-            f"{model.run.folder} was imported without a pooler",
-            "write --pool mean, or cls",
-            code="missing-weights",
-            where="pool",
-        )
+        problem = f"{model.run.folder} was imported without a pooler"
+        raise UserError(problem, "write --pool mean, or cls", code="missing-weights", where="pool")
     parsed = (encoding.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
     for chunk in chunk_examples(parsed):
         encoded = [encoding.encode(example) for example in chunk]
@@ -122,12 +114,9 @@ def text_encoding(model: "Model") -> TextEncoding:
     """How a run makes vectors of texts; a UserError if its task has no text encoder."""
     encoding = model.task.text_encoder
     if encoding is None:
-        raise UserError(
-            f"a run of the task {model.run.recipe.task} has no text encoder: {model.run.folder}",
-            "use a run of pretraining or of a labelled task",
-            code="wrong-task",
-            where=model.run.folder,
-        )
+        problem = f"a run of the task {model.run.recipe.task} has no text encoder: {model.run.folder}"
+        remedy = "use a run of pretraining or of a labelled task"
+        raise UserError(problem, remedy, code="wrong-task", where=model.run.folder)
     return encoding
 
 

@@ -81,12 +81,8 @@ def export_run(
     ours = Model([run], checkpoint, device="cpu")
     target = target_of(ours, to, quantization)
     if not all_finite(ours.model):
-        raise UserError(
-            f"some weights of {run.folder} are infinite or NaN",
-            "use an earlier checkpoint",
-            code="not-finite",
-            where=run.folder,
-        )
+        problem = f"some weights of {run.folder} are infinite or NaN"
+        raise UserError(problem, "use an earlier checkpoint", code="not-finite", where=run.folder)
     examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)
     with replacing(folder, folder=True) as path:
         report(f"writing the model for {to} ({target.quantization})")
@@ -113,12 +109,9 @@ def check_export(
     written, inputs = Certificate.read(folder)
     run = run or Run.open(beside if (beside := folder / written.run).is_dir() else written.run)
     if inputs != identity(run, written.checkpoint):
-        raise UserError(
-            f"{folder} was exported from other weights than those of {run.folder}, {written.checkpoint}",
-            "export the run again, or name the run it was made from",
-            code="export-differs",
-            where=folder,
-        )
+        problem = f"{folder} was exported from other weights than those of {run.folder}, {written.checkpoint}"
+        remedy = "export the run again, or name the run it was made from"
+        raise UserError(problem, remedy, code="export-differs", where=folder)
     ours = Model([run], written.checkpoint, device="cpu")
     target = target_of(ours, written.to, written.quantization)
     examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)

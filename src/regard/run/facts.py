@@ -79,12 +79,8 @@ def require_run(folder: Path) -> None:
     problem = "is not a run: it has no recipe.toml" if folder.is_dir() else "no such folder"
     near = sorted(path.parent for base in {folder, folder.parent} for path in base.glob(f"*/{RECIPE}"))
     names = ", ".join(map(str, near[:MAX_NAMED_RUNS]))
-    raise UserError(
-        f"{folder}: {problem}",
-        f"runs near it: {names}" if near else "regard train RECIPE makes one",
-        code="not-a-run",
-        where=folder,
-    )
+    remedy = f"runs near it: {names}" if near else "regard train RECIPE makes one"
+    raise UserError(f"{folder}: {problem}", remedy, code="not-a-run", where=folder)
 
 
 def find_runs(folder: Path) -> Iterator[Path]:

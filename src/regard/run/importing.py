@@ -77,12 +77,8 @@ def import_model(source: str | Path, folder: str | Path, allow_pickle: bool = Fa
     source, folder = Path(source), Path(folder)
     require_new_folder(folder)
     if not source.exists():
-        raise UserError(
-            f"{source}: no such folder",
-            "name a folder that save_pretrained wrote, or a copy of one",
-            code="missing-folder",
-            where=source,
-        )
+        remedy = "name a folder that save_pretrained wrote, or a copy of one"
+        raise UserError(f"{source}: no such folder", remedy, code="missing-folder", where=source)
     content = read_content(source, allow_pickle)
     name = re.sub(r"[^\w.+-]", "-", folder.absolute().name)
     about = f"imported from {source.absolute().name}"
@@ -112,20 +108,13 @@ def read_content(source: Path, allow_pickle: bool) -> RunContent:
         return read_marian_binary_run(marian)
     inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
     if inner and not (source / CONFIG).exists():
-        raise UserError(
-            f"{source} is not a model: it has no {CONFIG}",
-            f"it contains models; did you mean {' or '.join(map(str, inner[:MAX_NAMED]))}?",
-            code="missing-file",
-            where=source / CONFIG,
-        )
+        problem = f"{source} is not a model: it has no {CONFIG}"
+        remedy = f"it contains models; did you mean {' or '.join(map(str, inner[:MAX_NAMED]))}?"
+        raise UserError(problem, remedy, code="missing-file", where=source / CONFIG)
     kind = str(read_config(source / CONFIG).get("model_type"))
     if kind not in READERS:
-        raise UserError(
-            f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}",
-            "this kind of model is not supported",
-            code="unsupported-model",
-            where=source / CONFIG,
-        )
+        problem = f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}"
+        raise UserError(problem, "this kind of model is not supported", code="unsupported-model", where=source / CONFIG)
     return READERS[kind](open_model(source, allow_pickle, weights))
 
 
@@ -152,12 +141,9 @@ def read_bert_run(files: ModelFiles) -> RunContent:
         embeddings = weights["encoder.words.weight"]
         data = {"max_length": min(MAX_LENGTH, settings.max_positions)}
     if len(embeddings) != len(tokenizer):
-        raise UserError(
-            f"{source}: the model has {len(embeddings)} tokens, its vocabulary {len(tokenizer)}",
-            "the files are not of the same model: download them again",
-            code="damaged-model",
-            where=source,
-        )
+        problem = f"{source}: the model has {len(embeddings)} tokens, its vocabulary {len(tokenizer)}"
+        remedy = "the files are not of the same model: download them again"
+        raise UserError(problem, remedy, code="damaged-model", where=source)
     return RunContent(bert_recipe(task, settings, tokenizer, data), weights, {TOKENIZER: tokenizer}, labels)
 
 

@@ -45,12 +45,9 @@ class Inspection:
         """The steps of one head of the map `name`; layers and heads count from 0."""
         layers = next((calls for item, calls in zip(self.maps, self.layers, strict=True) if item.name == name), [])
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].num_heads:
-            raise UserError(
-                f"{name} attention has no steps for layer {layer + 1}, head {head + 1}",
-                "give a layer and a head of a Transformer, of BERT or of a recurrent decoder",
-                code="no-attention",
-                where="head",
-            )
+            problem = f"{name} attention has no steps for layer {layer + 1}, head {head + 1}"
+            remedy = "give a layer and a head of a Transformer, of BERT or of a recurrent decoder"
+            raise UserError(problem, remedy, code="no-attention", where="head")
         return layers[layer].head(head)
 
 
@@ -140,12 +137,9 @@ def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
     """
     task = model.task.configure(**options)
     if not has_beam(task):
-        raise UserError(
-            f"the outputs of {model.run.folder} come from no beam search",
-            "give a run of translation or parsing that is decoded with beam or greedy search",
-            code="wrong-task",
-            where=model.run.folder,
-        )
+        problem = f"the outputs of {model.run.folder} come from no beam search"
+        remedy = "give a run of translation or parsing that is decoded with beam or greedy search"
+        raise UserError(problem, remedy, code="wrong-task", where=model.run.folder)
     task = task.configure(beam=1) if task.search and task.search.settings.search == "greedy" else task
     assert task.search is not None
     decoding = task.search.settings

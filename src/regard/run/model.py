@@ -117,12 +117,8 @@ class Model:
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
         self.task: AnyTask = replace(ensemble([run.task for run in runs]), random_weights=self.random_weights)
         if engine not in engine_names(self.task):
-            raise UserError(
-                f"the task {self.task.name} does not support the engine {engine}",
-                "leave `engine` out",
-                code="unsupported-option",
-                where="engine",
-            )
+            problem = f"the task {self.task.name} does not support the engine {engine}"
+            raise UserError(problem, "leave `engine` out", code="unsupported-option", where="engine")
         self._engine_name, self._quantization = engine, quantization
 
     def __repr__(self) -> str:
@@ -272,12 +268,8 @@ class Model:
         split, name = (split, name) if isinstance(split, str) else ("test", name or "examples")
         examples = frame_examples(given, task, targets=True) if is_frame(given) else given
         if options and not task.scored_by_examples:
-            raise UserError(
-                f"{', '.join(options)}: the scores of task {task.name} are computed without a search",
-                "leave it out",
-                code="unsupported-option",
-                where=next(iter(options)),
-            )
+            problem = f"{', '.join(options)}: the scores of task {task.name} are computed without a search"
+            raise UserError(problem, "leave it out", code="unsupported-option", where=next(iter(options)))
         scores: list[Score] = []
         read: list[Example] = []
         predictions: list[PlainPrediction] = []
@@ -346,12 +338,8 @@ class Model:
         one stack takes pairs (layer, head) and numbers of layers too.
         """
         if self._engine_name in EXPORTED_ENGINES:
-            raise UserError(
-                f"the engine {self._engine_name} cannot switch off heads and layers",
-                'load the model with engine="torch"',
-                code="unsupported-option",
-                where="engine",
-            )
+            problem = f"the engine {self._engine_name} cannot switch off heads and layers"
+            raise UserError(problem, 'load the model with engine="torch"', code="unsupported-option", where="engine")
         engine = self.__dict__.pop("engine", None)  # a fast engine has weights of its own
         with ExitStack() as stack:
             for model in self.models:
@@ -465,30 +453,16 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
             f"unknown engine {engine!r}", f"write one of {', '.join(ENGINES)}", code="invalid-option", where="engine"
         )
     if engine not in EXPORTED_ENGINES and quantization is not None:
-        raise UserError(
-            f"quantization {quantization} has no effect with the engine {engine}",
-            f"choose the engine {' or '.join(EXPORTED_ENGINES)}, or leave `quantization` out",
-            code="unsupported-option",
-            where="quantization",
-        )
+        problem = f"quantization {quantization} has no effect with the engine {engine}"
+        remedy = f"choose the engine {' or '.join(EXPORTED_ENGINES)}, or leave `quantization` out"
+        raise UserError(problem, remedy, code="unsupported-option", where="quantization")
     if engine in EXPORTED_ENGINES and runs > 1:
-        raise UserError(
-            f"the {engine} engine does not support ensembles",
-            "use the engine torch, or give one run",
-            code="unsupported-option",
-            where="engine",
-        )
+        problem = f"the {engine} engine does not support ensembles"
+        raise UserError(problem, "use the engine torch, or give one run", code="unsupported-option", where="engine")
     if engine == "onnx" and device not in ("auto", "cpu"):
-        raise UserError(
-            f"the engine onnx computes on a CPU, not on {device}",
-            "leave `device` out, or use the engine torch or ctranslate2",
-            code="unsupported-option",
-            where="device",
-        )
+        problem = f"the engine onnx computes on a CPU, not on {device}"
+        remedy = "leave `device` out, or use the engine torch or ctranslate2"
+        raise UserError(problem, remedy, code="unsupported-option", where="device")
     if engine in EXPORTED_ENGINES and precision == "bf16":
-        raise UserError(
-            "precision bf16 is for the engine torch",
-            "choose the quantization int8, or with the engine ctranslate2 bfloat16 or int8_bfloat16",
-            code="unsupported-option",
-            where="precision",
-        )
+        remedy = "choose the quantization int8, or with the engine ctranslate2 bfloat16 or int8_bfloat16"
+        raise UserError("precision bf16 is for the engine torch", remedy, code="unsupported-option", where="precision")

@@ -124,12 +124,9 @@ def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterat
         if known := [column for column in (name, *others) if column in frame.columns]:
             columns[name] = known[0]
     if missing := [name for name in fields.required if name not in columns]:
-        raise UserError(
-            f"the DataFrame has no column {missing[0]!r}; its columns are {', '.join(map(str, frame.columns))}",
-            f"rename one: frame.rename(columns={{{str(next(iter(frame.columns), ''))!r}: {missing[0]!r}}})",
-            code="missing-key",
-            where=missing[0],
-        )
+        problem = f"the DataFrame has no column {missing[0]!r}; its columns are {', '.join(map(str, frame.columns))}"
+        remedy = f"rename one: frame.rename(columns={{{str(next(iter(frame.columns), ''))!r}: {missing[0]!r}}})"
+        raise UserError(problem, remedy, code="missing-key", where=missing[0])
     for number, row in enumerate(frame.to_dict("records")):
         values = {name: row[column] for name, column in columns.items()}
         for name, value in values.items():
@@ -152,10 +149,7 @@ def parse_input(task: AnyTask, value: Input, where: str) -> Example:
             isinstance(item, float | int) or not isinstance(value, str | Mapping)
         ):
             name = f"{where}, {key!r}," if key else where
-            raise UserError(
-                f"{name} is {item!r}, not a text" + ("" if key else " or a dictionary"),
-                "replace or drop values that are empty or no texts",
-                code="invalid-input",
-                where=where,
-            )
+            problem = f"{name} is {item!r}, not a text" + ("" if key else " or a dictionary")
+            remedy = "replace or drop values that are empty or no texts"
+            raise UserError(problem, remedy, code="invalid-input", where=where)
     return task.parse(value, where)

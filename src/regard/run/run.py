@@ -76,12 +76,8 @@ class Run:
         require_run(folder)
         recipe = read_recipe(folder)
         if tasks and not is_derived(recipe, tasks):
-            raise UserError(
-                f"{folder} is a {recipe.task} run, not a run of task {' or '.join(tasks)}",
-                "regard predict works with every run",
-                code="wrong-task",
-                where=folder,
-            )
+            problem = f"{folder} is a {recipe.task} run, not a run of task {' or '.join(tasks)}"
+            raise UserError(problem, "regard predict works with every run", code="wrong-task", where=folder)
         return cls(folder, recipe)
 
     @property
@@ -105,12 +101,9 @@ class Run:
         """
         start = self.start
         if not self.recipe.data.train:
-            raise UserError(
-                f"{self.folder / RECIPE} names no train data: the model was not trained here",
-                f'to train it further, write start_from = "{self.folder}" and data in a recipe of your own',
-                code="no-data",
-                where="data.train",
-            )
+            problem = f"{self.folder / RECIPE} names no train data: the model was not trained here"
+            remedy = f'to train it further, write start_from = "{self.folder}" and data in a recipe of your own'
+            raise UserError(problem, remedy, code="no-data", where="data.train")
         task_class, data = task_of(self.recipe), self.recipe.data
         for line in describe_sources([*data.train, *data.valid], data.folder, self.recipe.fields):
             report(line)
@@ -219,12 +212,9 @@ class Run:
             group, _, name = key.partition(".")
             now = getattr(getattr(self.recipe, group, None), name, None)
             if now != value:
-                raise UserError(
-                    f"{self.folder / RECIPE} has {key} = {now!r}, but the run was started with {value!r} ({path})",
-                    f"write {key} = {value!r} again; another value needs another run",
-                    code="changed-run",
-                    where=key,
-                )
+                problem = f"{self.folder / RECIPE} has {key} = {now!r}, but the run was started with {value!r} ({path})"
+                remedy = f"write {key} = {value!r} again; another value needs another run"
+                raise UserError(problem, remedy, code="changed-run", where=key)
         for name, expected in sums.items():
             file = self.folder / name
             if Path(name).name != name or not file.is_file():
@@ -234,12 +224,9 @@ class Run:
                 )  # fmt: skip
             require_regular(file, MAX_BYTES)
             if digest(file) != expected:
-                raise UserError(
-                    f"{file} is damaged: its sha256 differs from {path}",
-                    "restore it from a backup: the weights depend on it",
-                    code="damaged-file",
-                    where=file,
-                )
+                problem = f"{file} is damaged: its sha256 differs from {path}"
+                remedy = "restore it from a backup: the weights depend on it"
+                raise UserError(problem, remedy, code="damaged-file", where=file)
 
     def _manifest(self) -> tuple[Path, JsonObject, dict[str, str]]:
         """The manifest's path, settings by full name, and sha256 by file; empty if there is none."""
@@ -318,12 +305,9 @@ def check_start(start: Run, recipe: Recipe) -> None:
     task = task_of(recipe)
     allowed = start_tasks(task)
     if start.recipe.task not in allowed:
-        raise UserError(
-            f"{start.folder}, the run to start from, has another task: {start.recipe.task}",
-            f"start from a run of task {' or '.join(allowed)}",
-            code="incompatible-start",
-            where="start_from",
-        )
+        problem = f"{start.folder}, the run to start from, has another task: {start.recipe.task}"
+        remedy = f"start from a run of task {' or '.join(allowed)}"
+        raise UserError(problem, remedy, code="incompatible-start", where="start_from")
     task.starts.check(recipe, start.recipe, start.folder)
     check_same_model(start, recipe)
 

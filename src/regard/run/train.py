@@ -70,7 +70,7 @@ def train(
         check_processes(recipe, world)
 
         # One process prepares the data. The others wait for it, and fail with it.
-        run, stores, problem = None, None, None
+        run, stores, failure = None, None, None
         if world.is_main:
             try:
                 run = stack.enter_context(open_folder(recipe, folder, resume, report))
@@ -78,22 +78,18 @@ def train(
                 stores = run.open_stores(report, progress)
                 warn_about_data(run, report)
             except UserError as error:
-                problem = error
-        problem = broadcast_from_rank0(problem, world)
-        if problem is not None:
-            raise problem
+                failure = error
+        failure = broadcast_from_rank0(failure, world)
+        if failure is not None:
+            raise failure
         run = run or Run.open(folder)
         recipe = run.recipe
         train_data, valid_data = stores or run.open_stores(lambda _: None)
 
         task, world = run.task, adapt_world(run.task, world)
         if recipe.runtime.compile == "on" and not world.compile:
-            raise UserError(
-                'runtime.compile = "on" has no effect: only packed batches on a GPU are compiled',
-                'write runtime.compile = "auto"',
-                code="unused-setting",
-                where="runtime.compile",
-            )
+            problem = 'runtime.compile = "on" has no effect: only packed batches on a GPU are compiled'
+            raise UserError(problem, 'write runtime.compile = "auto"', code="unused-setting", where="runtime.compile")
         valid = task.validation_data(folder, valid_data, world)
         model = fit_closed_form(task, train_data)
         if model is not None:
@@ -182,12 +178,8 @@ def check_folder(folder: Path) -> None:
     """Raise UserError if the folder holds files that are not a run."""
     known = (path.name == LOCK or path.name.endswith(".partial") for path in folder.glob("*"))
     if not (folder / RECIPE).exists() and not all(known):
-        raise UserError(
-            f"{folder} is not empty and not a run",
-            "choose another folder with --folder FOLDER",
-            code="not-a-run",
-            where=folder,
-        )
+        problem = f"{folder} is not empty and not a run"
+        raise UserError(problem, "choose another folder with --folder FOLDER", code="not-a-run", where=folder)
 
 
 def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
@@ -202,19 +194,13 @@ def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
         return run.restart(choose_defaults(recipe, report))
     if not resume:
         saved = run.checkpoints.all()
-        raise UserError(
-            f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else ""),
-            "continue it with --resume (in Python: resume=True), or choose another folder",
-            code="run-exists",
-            where=folder,
-        )
+        problem = f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else "")
+        remedy = "continue it with --resume (in Python: resume=True), or choose another folder"
+        raise UserError(problem, remedy, code="run-exists", where=folder)
     if (saved := run.checkpoints.all()) and not any((path / TRAINING).exists() for path in saved):
-        raise UserError(
-            f"{folder} has weights but no training state: it is a compressed copy",
-            f'continue the original run, or set start_from = "{folder}" in a recipe with data',
-            code="no-training-state",
-            where=folder,
-        )
+        problem = f"{folder} has weights but no training state: it is a compressed copy"
+        remedy = f'continue the original run, or set start_from = "{folder}" in a recipe with data'
+        raise UserError(problem, remedy, code="no-training-state", where=folder)
     return run.resume(take_defaults(recipe, run.recipe))
 
 
