@@ -10,8 +10,8 @@ from tests.exchange.byte_level import HARD_TEXTS, learn, write
 from torch import nn
 
 from regard.errors import UserError
+from regard.exchange.folders import open_model
 from regard.exchange.gpt2 import END, read_gpt2, read_tokenizer
-from regard.exchange.model_files import open_model
 from regard.run.importing import import_model
 from regard.run.model import Model
 from regard.text.symbols import BOS, PAD

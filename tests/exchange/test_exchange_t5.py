@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.attention.layouts import Padded
 from regard.errors import UserError
-from regard.exchange.model_files import open_model
+from regard.exchange.folders import open_model
 from regard.exchange.t5 import UNUSED, read_t5, read_tokenizer
 from regard.layers.positions import bucket_of
 from regard.run.importing import import_model

@@ -14,8 +14,7 @@ from tests.hostile import hostile_versions
 
 from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, FineTunedBert, write_finetuned
-from regard.exchange.folders import read_config
-from regard.exchange.model_files import open_model
+from regard.exchange.folders import open_model, read_config
 from regard.models.bert import BertSettings
 from regard.models.text_encoder import EncoderWithHead, build_encoder
 from regard.run.importing import READERS, import_model

@@ -12,7 +12,7 @@ from tests.exchange.test_exchange_bert import vocabulary
 from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION as HEAD
 from regard.exchange.bert import FineTunedBert, read_bert, read_finetuned, write_bert, write_finetuned
-from regard.exchange.model_files import open_model
+from regard.exchange.folders import open_model
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.run.importing import import_model

@@ -7,21 +7,27 @@
 Weights are named as in `BertPretraining`: `bert.` is the encoder, `masked.` and `next.` are the pretraining heads. A
 folder may contain the encoder only; weights that it does not contain are not in the result. Or it contains an encoder
 with the head of a task: then weights are named as in `EncoderWithHead`, `encoder.` and `head.`. Shapes are the same on
-both sides, so that writing and reading changes no bit. RoBERTa (encoders.py) has vocab.json and merges.txt in place of
-vocab.txt.
+both sides, so that writing and reading changes no bit.
+
+Two encoders are a BERT under other names; `as_bert` renames the keys of config.json and the weights to those of BERT.
+RoBERTa has vocab.json and merges.txt in place of vocab.txt.
+
+    RoBERTa (Liu et al. 2019)        positions are counted from the id of padding + 1: the rows before are left out
+                                     classes: the dense layer of the head is the pooler
+    DistilBERT (Sanh et al. 2019)    no segments: one, whose vector is zero
+                                     classes: pre_classifier is the pooler, with relu
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from regard.exchange import folders, model_files
-from regard.exchange.folders import Config, Tensors
-from regard.exchange.model_files import ModelFiles
+from regard.exchange import folders
+from regard.exchange.folders import Config, ModelFiles, Tensors
 from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.models.bert import INIT_STD, SIZES, BertPretraining, BertSettings
@@ -50,7 +56,7 @@ VOCAB_FILE = "vocab.txt"
 VOCAB, MERGES = "vocab.json", "merges.txt"
 
 POOLER_ACTIVATION = "pooler_activation"
-"""A key that transformers does not have, for models that are read as a BERT (encoders.py)."""
+"""A key that transformers does not have, for models that are read as a BERT."""
 
 FIXED_VALUES = {
     "model_type": "bert",
@@ -83,14 +89,64 @@ MODULES = {
 
 POOLER, MASKED, NEXT = OPTIONAL = ("bert.pooler.", "masked.", "next.")
 """Modules that a folder may lack completely."""
+ARCHITECTURES: dict[tuple[bool, ...], str] = {
+    (True, True): "BertForPreTraining",
+    (True, False): "BertForMaskedLM",
+    (False, True): "BertForNextSentencePrediction",
+    (False, False): "BertModel",
+}
+"""Classes of transformers for a BERT with or without each pretraining head."""
 
-IMPLIED = (
-    "bert.embeddings.position_ids",
-    "bert.embeddings.token_type_ids",
-    "cls.predictions.decoder.weight",
-    "cls.predictions.decoder.bias",
-)
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+"""Copies of tied weights in older folders, and what they must be equal to."""
+IMPLIED = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids", *TIED)
 """Redundant tensors of older folders: position ids, and copies of the tied word vectors and biases."""
+
+POSITIONS, SEGMENTS = "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight"
+
+ROBERTA_MODULES = {
+    r"^roberta\.": "bert.",
+    r"^(embeddings|encoder|pooler)\.": r"bert.\1.",
+    r"^lm_head\.(dense|layer_norm)\b": r"cls.predictions.transform.\1",
+    r"^lm_head\.": "cls.predictions.",
+    r"\blayer_norm\b": "LayerNorm",
+    r"^classifier\.dense\b": "bert.pooler.dense",
+    r"^classifier\.out_proj\b": "classifier",
+}
+"""Names of modules in RoBERTa, and in BERT."""
+DISTILBERT_MODULES = {
+    r"^distilbert\.": "bert.",
+    r"^(embeddings|transformer)\.": r"bert.\1.",
+    r"\.transformer\.layer\.": ".encoder.layer.",
+    r"\.attention\.q_lin\b": ".attention.self.query",
+    r"\.attention\.k_lin\b": ".attention.self.key",
+    r"\.attention\.v_lin\b": ".attention.self.value",
+    r"\.attention\.out_lin\b": ".attention.output.dense",
+    r"\.sa_layer_norm\b": ".attention.output.LayerNorm",
+    r"\.ffn\.lin1\b": ".intermediate.dense",
+    r"\.ffn\.lin2\b": ".output.dense",
+    r"\.output_layer_norm\b": ".output.LayerNorm",
+    r"^vocab_transform\b": "cls.predictions.transform.dense",
+    r"^vocab_layer_norm\b": "cls.predictions.transform.LayerNorm",
+    r"^vocab_projector\.weight$": "cls.predictions.decoder.weight",
+    r"^vocab_projector\.bias$": "cls.predictions.bias",
+    r"^pre_classifier\b": "bert.pooler.dense",
+}
+"""Names of modules in DistilBERT, and in BERT; replaced one after another."""
+DISTILBERT_KEYS = {
+    "dim": "hidden_size",
+    "n_heads": "num_attention_heads",
+    "hidden_dim": "intermediate_size",
+    "n_layers": "num_hidden_layers",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "activation": "hidden_act",
+}
+"""Keys of config.json in DistilBERT, and in BERT."""
+ROBERTA_FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
 
 
 @dataclass(frozen=True)
@@ -138,11 +194,14 @@ class FineTunedBert:
 
 def read_bert(model: Path | ModelFiles) -> tuple[BertSettings, Tensors]:
     """The settings and weights of the BERT in a folder. `bert.words.weight` has a row for every token."""
-    files = model_files.open_model(model)
+    files = folders.open_model(model)
     path = files.weights_path
     settings, vocab_size = read_settings(files.config, files.config_path)
     tensors = update_names(files.tensors)
-    check_tied(tensors, path)
+    for copy, key in TIED.items():
+        if copy in tensors and key in tensors and not torch.equal(tensors[copy], tensors[key]):
+            remedy = "a BERT with an untied output cannot be read"
+            raise folders.unsupported(f"{path}: {copy} differs from {key}", f"{path}:{copy}", remedy)
     weights = folders.pop_tensors(tensors, shapes(settings, vocab_size), huggingface_name, path, OPTIONAL)
     check_no_extra_weights(tensors, path)
     return settings, weights
@@ -150,7 +209,7 @@ def read_bert(model: Path | ModelFiles) -> tuple[BertSettings, Tensors]:
 
 def read_finetuned(model: Path | ModelFiles) -> FineTunedBert:
     """The BERT with the head of a task in a folder."""
-    files = model_files.open_model(model)
+    files = folders.open_model(model)
     config, path = files.config, files.weights_path
     settings, vocab_size = read_settings(config, files.config_path)
     head = read_head(config, files.config_path)
@@ -177,7 +236,7 @@ def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer
     vocab_size = len(weights["bert.words.weight"])
     check_shapes(weights, shapes(settings, vocab_size))
     exported = {huggingface_name(name): tensor for name, tensor in weights.items()}
-    kind = architecture(weights)
+    kind = ARCHITECTURES[tuple(any(name.startswith(module) for name in weights) for module in (MASKED, NEXT))]
     if kind == "BertModel":
         exported = {key.removeprefix("bert."): tensor for key, tensor in exported.items()}
     write_folder(folder, settings, {"architectures": [kind], "vocab_size": vocab_size}, exported, tokenizer)
@@ -224,9 +283,14 @@ def write_folder(
     with folders.new_folder(folder, shape | FIXED_VALUES | config | other, weights) as path:
         if tokenizer is not None:
             tokenizer.save_vocab_txt(path / VOCAB_FILE)
-            write_json(
-                path / folders.TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length or settings.max_positions)
-            )
+            values = {
+                "tokenizer_class": "BertTokenizer",
+                "do_lower_case": tokenizer.lowercase,
+                "strip_accents": tokenizer.strip_accents,
+                "tokenize_chinese_chars": tokenizer.split_chinese,
+                "model_max_length": max_length or settings.max_positions,
+            }
+            write_json(path / folders.TOKENIZER_CONFIG, values)
 
 
 def read_head(config: Config, path: Path = Path(folders.CONFIG)) -> BertHead | None:
@@ -310,35 +374,50 @@ def check_no_extra_weights(tensors: Tensors, path: Path) -> None:
     folders.refuse_weights((key for key in tensors if key not in IMPLIED), path, remedy)
 
 
-def check_tied(tensors: Tensors, path: Path) -> None:
-    """Raise an error if a tied weight differs from its copy."""
-    tied = {
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
-    }
-    for copy, key in tied.items():
-        if copy in tensors and key in tensors and not torch.equal(tensors[copy], tensors[key]):
-            raise folders.unsupported(
-                f"{path}: {copy} differs from {key}", f"{path}:{copy}", "a BERT with an untied output cannot be read"
-            )
-
-
 def check_shapes(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
     """Raise an error if a weight does not fit the settings."""
     if wrong := [name for name, tensor in weights.items() if tensor.shape != expected.get(name)]:
         raise ValueError(f"{wrong[0]} is not a weight of a BERT with these settings, or has another shape")
 
 
-def architecture(weights: Tensors) -> str:
-    """The class of transformers for a BERT with these weights."""
-    match [any(name.startswith(module) for name in weights) for module in (MASKED, NEXT)]:
-        case [True, True]:
-            return "BertForPreTraining"
-        case [True, False]:
-            return "BertForMaskedLM"
-        case [False, True]:
-            return "BertForNextSentencePrediction"
-    return "BertModel"
+# ---- RoBERTa and DistilBERT ------------------------------------------------------------------------------------------
+
+
+def read_roberta(files: ModelFiles) -> ModelFiles:
+    """A RoBERTa as a BERT."""
+    config = files.config
+    folders.check_fixed_values(config, ROBERTA_FIXED, files.config_path, "RoBERTa")
+    skipped = folders.read_value(config, "pad_token_id", int, 1, files.config_path) + 1
+    positions = folders.read_count(config, "max_position_embeddings", None, files.config_path) - skipped
+    tensors = {rename(name, ROBERTA_MODULES): tensor for name, tensor in files.tensors.items()}
+    if POSITIONS in tensors:
+        tensors[POSITIONS] = tensors[POSITIONS][skipped:]
+    return replace(files, config=as_bert_config(config, "Roberta", max_position_embeddings=positions), tensors=tensors)
+
+
+def read_distilbert(files: ModelFiles) -> ModelFiles:
+    """A DistilBERT as a BERT."""
+    config = files.config
+    folders.require_keys(config, [*DISTILBERT_KEYS, "max_position_embeddings", "vocab_size"], files.config_path)
+    width = folders.read_count(config, "dim", None, files.config_path)
+    tensors = {rename(name, DISTILBERT_MODULES): tensor for name, tensor in files.tensors.items()}
+    tensors[SEGMENTS] = torch.zeros(1, width)
+    values = {key: config[name] for name, key in DISTILBERT_KEYS.items()}
+    values |= {"type_vocab_size": 1, "layer_norm_eps": 1e-12, POOLER_ACTIVATION: "relu"}
+    return replace(files, config=as_bert_config(config, "DistilBert", **values), tensors=tensors)
+
+
+def as_bert(files: ModelFiles) -> ModelFiles:
+    """The same model with the names of BERT."""
+    readers = {"bert": lambda files: files, "roberta": read_roberta, "distilbert": read_distilbert}
+    return readers[files.config["model_type"]](files)
+
+
+def as_bert_config(config: Config, prefix: str, **values: object) -> Config:
+    """A config.json with the class and other values of a BERT."""
+    classes = config.get("architectures") or []
+    architectures = [f"Bert{name.removeprefix(prefix)}" if isinstance(name, str) else name for name in classes]
+    return config | {"model_type": "bert", "architectures": architectures} | values
 
 
 # ---- tokenizers ------------------------------------------------------------------------------------------------------
@@ -365,12 +444,9 @@ def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
     try:
         if path.name == folders.TOKENIZER:
             return RobertaTokenizer.from_json(read_text(path))
-        config = (
-            folders.read_config(folder / folders.TOKENIZER_CONFIG)
-            if (folder / folders.TOKENIZER_CONFIG).exists()
-            else {}
-        )
-        prefix = folders.read_value(config, "add_prefix_space", bool, False, folder / folders.TOKENIZER_CONFIG)
+        settings = folder / folders.TOKENIZER_CONFIG
+        config = folders.read_config(settings) if settings.exists() else {}
+        prefix = folders.read_value(config, "add_prefix_space", bool, False, settings)
         return RobertaTokenizer(order_tokens(read_json(path, dict[str, int])), read_merges(folder / MERGES), prefix)
     except (ValueError, AttributeError, TypeError) as error:
         raise folders.damaged(f"{path} is damaged or is not a tokenizer of RoBERTa: {error}", path) from error
@@ -380,14 +456,3 @@ def read_merges(path: Path) -> list[tuple[str, str]]:
     """A merges.txt: two tokens a line, after a line with the version."""
     lines = read_text(path).split("\n")
     return parse_merges(line for line in lines if line and not line.startswith("#version"))
-
-
-def tokenizer_config(tokenizer: BertTokenizer, max_length: int) -> Config:
-    """The content of tokenizer_config.json."""
-    return {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": tokenizer.lowercase,
-        "strip_accents": tokenizer.strip_accents,
-        "tokenize_chinese_chars": tokenizer.split_chinese,
-        "model_max_length": max_length,
-    }

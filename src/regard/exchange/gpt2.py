@@ -22,9 +22,8 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from regard.exchange import folders
 from regard.exchange.bert import MERGES, VOCAB, read_merges
-from regard.exchange.folders import Config, Tensors
+from regard.exchange.folders import Config, ModelFiles, Tensors
 from regard.exchange.marian import NEVER_BIAS
-from regard.exchange.model_files import ModelFiles
 from regard.layers.meta import on_meta
 from regard.models.language_transformer import TransformerLanguageModel, TransformerLanguageSettings
 from regard.reading import parse_json, read_json, read_text

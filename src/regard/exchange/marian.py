@@ -23,10 +23,9 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from regard.exchange import folders, model_files
-from regard.exchange.folders import Config, Tensors
+from regard.exchange import folders
+from regard.exchange.folders import Config, ModelFiles, Tensors
 from regard.exchange.marian_tokenizers import read_tokenizers, write_tokenizers
-from regard.exchange.model_files import ModelFiles
 from regard.files import write_json
 from regard.layers.meta import on_meta
 from regard.layers.positions import sinusoid
@@ -109,7 +108,7 @@ class MarianModel:
 
 def read_marian(model: Path | ModelFiles) -> MarianModel:
     """The translation model in a folder. Both tokenizers are the same object if one file serves both sides."""
-    files = model_files.open_model(model)
+    files = folders.open_model(model)
     folder, path, config, tensors = files.folder, files.config_path, files.config, dict(files.tensors)
     settings, text = read_settings(config, path), read_tokenizers(folder, config)
     matrices, bias = read_matrices(config, tensors, files.weights_path)

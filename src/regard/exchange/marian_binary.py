@@ -79,6 +79,14 @@ FIXED_VALUES = {
     "layer-normalization": ("false",),
 }
 """Settings, and their values that can be read; a missing one is fine."""
+SHAPE = {
+    "d_model": "dim-emb",
+    "num_heads": "transformer-heads",
+    "d_ff": "transformer-dim-ffn",
+    "encoder_layers": "enc-depth",
+    "decoder_layers": "dec-depth",
+}
+"""Our settings, and theirs."""
 DECODERS = {"self-attention": "attention", "rnn": "ssru"}
 """Values of transformer-decoder-autoreg, and of model.decoder_layer."""
 SUBLAYERS = {
@@ -125,38 +133,20 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
     """The settings of the model without `tie`, which depends on the weights."""
     for key, supported in FIXED_VALUES.items():
         if (value := config.get(key, supported[0])) not in supported:
-            raise unsupported_value(path, key, value, " or ".join(repr(value) for value in supported))
+            remedy = f"only {' or '.join(map(repr, supported))} can be read"
+            raise folders.unsupported(f"{path}: {key} = {value!r} is not supported", f"{path}:{key}", remedy)
     autoreg = str(config.get("transformer-decoder-autoreg", "self-attention"))
     if autoreg not in DECODERS or (autoreg == "rnn" and config.get("dec-cell") != "ssru"):
-        raise unsupported_value(
-            path, "transformer-decoder-autoreg", autoreg, "self-attention, or rnn with dec-cell = ssru"
-        )
+        key, remedy = "transformer-decoder-autoreg", "only self-attention, or rnn with dec-cell = ssru can be read"
+        raise folders.unsupported(f"{path}: {key} = {autoreg!r} is not supported", f"{path}:{key}", remedy)
     try:
-        sizes = {
-            "d_model": int(str(config["dim-emb"])),
-            "num_heads": int(str(config["transformer-heads"])),
-            "d_ff": int(str(config["transformer-dim-ffn"])),
-            "encoder_layers": int(str(config["enc-depth"])),
-            "decoder_layers": int(str(config["dec-depth"])),
-        }
-        values = sizes | {
-            "activation": folders.activation_name(config.get("transformer-ffn-activation", "swish")),
-            "decoder_layer": DECODERS[autoreg],
-            "positions": "learned",
-            "max_positions": POSITIONS,
-            "output_bias": True,
-            "size": name_of_size(sizes, SIZES),
-        }
-        return TransformerSettings.model_validate(values)
+        sizes = {name: int(str(config[key])) for name, key in SHAPE.items()}
+        fixed = {"positions": "learned", "max_positions": POSITIONS, "output_bias": True}
+        activation = folders.activation_name(config.get("transformer-ffn-activation", "swish"))
+        values = {"activation": activation, "decoder_layer": DECODERS[autoreg], "size": name_of_size(sizes, SIZES)}
+        return TransformerSettings.model_validate(sizes | fixed | values)
     except (LookupError, ValueError) as error:  # a validation error is a ValueError
         raise folders.damaged(f"{path}: its settings are damaged or not supported: {error}", path) from error
-
-
-def unsupported_value(path: Path, key: str, value: object, supported: str) -> UserError:
-    """The error for a setting that cannot be read."""
-    return folders.unsupported(
-        f"{path}: {key} = {value!r} is not supported", f"{path}:{key}", f"only {supported} can be read"
-    )
 
 
 def find_vocabularies(path: Path) -> tuple[Path, Path]:
@@ -255,20 +245,15 @@ def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:
     require_regular(path)
     try:
         if path.suffix == ".npz":
-            config, tensors = read_npz(path)
+            with np.load(path, allow_pickle=False) as arrays:
+                config = bytes(arrays[SETTINGS].astype(np.uint8)).decode("utf-8")
+                named = {name: torch.from_numpy(np.array(arrays[name])) for name in arrays.files if name != SETTINGS}
+            tensors = {name: as_linear(name, tensor) for name, tensor in named.items()}
         else:
             config, tensors = read_bin(path.read_bytes())
     except (ValueError, LookupError, struct.error, OSError, zipfile.BadZipFile) as error:
         raise folders.damaged(f"{path} is damaged or is not a model of Marian: {error}", path) from error
     return parse_config(config), {name: tensor for name, tensor in tensors.items() if not name.endswith("_QuantMultA")}
-
-
-def read_npz(path: Path) -> tuple[str, Tensors]:
-    """The content of a model.npz."""
-    with np.load(path, allow_pickle=False) as arrays:
-        config = bytes(arrays[SETTINGS].astype(np.uint8)).decode("utf-8")
-        tensors = {name: torch.from_numpy(np.array(arrays[name])) for name in arrays.files if name != SETTINGS}
-    return config, {name: as_linear(name, tensor) for name, tensor in tensors.items()}
 
 
 def read_bin(data: bytes) -> tuple[str, Tensors]:

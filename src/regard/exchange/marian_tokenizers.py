@@ -147,7 +147,16 @@ def write_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], max_
     sides = {folder: src} if src.to_json() == tgt.to_json() else {folder: src, folder / TARGET: tgt}
     for path, tokenizer in sides.items():
         write_json(path / folders.TOKENIZER, build_tokenizer_json(tokenizer))
-        write_json(path / folders.TOKENIZER_CONFIG, tokenizer_config(tokenizer, max_length))
+        pad, begin, end = tokenizer.special_tokens
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "pad_token": pad,
+            "bos_token": begin,
+            "eos_token": end,
+            "model_max_length": max_length,
+            "clean_up_tokenization_spaces": False,
+        }
+        write_json(path / folders.TOKENIZER_CONFIG, config)
 
 
 def build_tokenizer_json(tokenizer: Tokenizer) -> Config:
@@ -171,16 +180,3 @@ def build_tokenizer_json(tokenizer: Tokenizer) -> Config:
     content["added_tokens"] += [tag | flags for tag in tags]
     content["added_tokens"].sort(key=lambda token: token["id"])
     return content
-
-
-def tokenizer_config(tokenizer: Tokenizer, max_length: int) -> Config:
-    """The content of tokenizer_config.json."""
-    pad, begin, end = tokenizer.special_tokens
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "pad_token": pad,
-        "bos_token": begin,
-        "eos_token": end,
-        "model_max_length": max_length,
-        "clean_up_tokenization_spaces": False,
-    }

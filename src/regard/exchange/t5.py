@@ -17,10 +17,9 @@ from pathlib import Path
 import torch
 
 from regard.exchange import folders
-from regard.exchange.folders import Config, Tensors
+from regard.exchange.folders import Config, ModelFiles, Tensors
 from regard.exchange.marian import NEVER_BIAS, MarianModel, default_beam, layers, shapes
 from regard.exchange.marian_tokenizers import duplicates, read_start, reorder_tokens
-from regard.exchange.model_files import ModelFiles
 from regard.exchange.sentencepiece import SentencePieceModel, read_sentencepiece
 from regard.models.settings import name_of_size
 from regard.models.transformer import SIZES, TransformerSettings

@@ -18,13 +18,11 @@ from pathlib import Path
 
 from regard.config import SettingsTable
 from regard.errors import UserError
-from regard.exchange.bert import read_bert, read_bert_tokenizer, read_finetuned, read_head, read_roberta_tokenizer
-from regard.exchange.encoders import as_bert
-from regard.exchange.folders import CONFIG, read_config, require_new_folder
+from regard.exchange import bert
+from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config, require_new_folder
 from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import MarianModel, read_marian
 from regard.exchange.marian_binary import MARIAN_ENDINGS, find_marian_file, languages_of, read_marian_binary
-from regard.exchange.model_files import ModelFiles, open_model
 from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
 from regard.models.bert import BertSettings
@@ -121,13 +119,13 @@ def read_content(source: Path, allow_pickle: bool) -> RunContent:
 def read_bert_run(files: ModelFiles) -> RunContent:
     """A pretrained BERT, RoBERTa or DistilBERT, or one with the output layer of a task."""
     source, is_roberta = files.folder, files.config.get("model_type") == "roberta"
-    tokenizer = read_roberta_tokenizer(source) if is_roberta else read_bert_tokenizer(source)
-    files = as_bert(files)
-    head = read_head(files.config, files.config_path)
+    tokenizer = bert.read_roberta_tokenizer(source) if is_roberta else bert.read_bert_tokenizer(source)
+    files = bert.as_bert(files)
+    head = bert.read_head(files.config, files.config_path)
     labels: tuple[str, ...] = ()
     if head is None:
         task = "pretraining"
-        settings, weights = read_bert(files)
+        settings, weights = bert.read_bert(files)
         embeddings = weights["bert.words.weight"]
         data: SettingsTable = {
             "max_length": min(PRETRAINING_LENGTH, settings.max_positions),
@@ -136,7 +134,7 @@ def read_bert_run(files: ModelFiles) -> RunContent:
     else:
         exchanges = {name: task.exchange for name, task in all_tasks().items()}
         task = next(name for name, exchange in exchanges.items() if exchange is not None and exchange.head == head)
-        model = read_finetuned(files)
+        model = bert.read_finetuned(files)
         settings, weights, labels = model.settings, model.weights, model.labels
         embeddings = weights["encoder.words.weight"]
         data = {"max_length": min(MAX_LENGTH, settings.max_positions)}
