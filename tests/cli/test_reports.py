@@ -10,7 +10,7 @@ from tests.cli.command import regard
 
 from regard.cli import align, doctor, ladder, split
 from regard.cli.average import named_checkpoints
-from regard.data.corpus_split import SplitCounts, SplitReport
+from regard.data.hold_out import SplitCounts, SplitReport
 from regard.doctor.check import Check
 from regard.errors import UserError
 from regard.ladder.alignment import AlignmentReport, HeadReport

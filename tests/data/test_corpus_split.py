@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data import corpus_split as module
-from regard.data.corpus_split import LEFT_OUT, SplitReport, assign_pairs, hash_pairs, split_corpora
+from regard.data import hold_out as module
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
+from regard.data.hold_out import LEFT_OUT, SplitReport, assign_pairs, hash_pairs, split_corpora
 from regard.data.sources import Source
 from regard.data.split import SplitPlan, hash_sentence, normalize_sentence
 from regard.errors import UserError

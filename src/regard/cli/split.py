@@ -12,7 +12,7 @@ from regard.cli.screen import report as report_line
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.data.corpus_split import SplitReport
+    from regard.data.hold_out import SplitReport
     from regard.data.sources import Source
 
 REASONS = {
@@ -65,9 +65,9 @@ def split(
       regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 --folder data
       regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 --folder data
     """
-    from regard.data.corpus_split import split_corpora
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources
+    from regard.data.hold_out import split_corpora
     from regard.data.split import SplitPlan
 
     side: Literal["src", "tgt", "both"] = one_of("--by", by, ("src", "tgt", "both"))  # type: ignore[assignment]

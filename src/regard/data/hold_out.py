@@ -1,39 +1,56 @@
-"""Validation and test examples that are held out of the training data of translation, parsing and plain text.
+"""Splits of parallel and plain text: held out of the training data, or written to files by `regard split`.
 
     pairs        sentences are held out with all their translations, by the hash of data/split.py; valid and test keep
                  the first translation of each
     lines        blocks of lines that follow each other, chosen by a hash of the number of the block
     documents    whole documents, chosen in the same way; of fewer than four documents the last sentences
 
-The training data is read once to decide; one byte for each example is kept. Labelled data has its own way
-(data/labelled.py), with the same sizes.
+One sentence often has several translations: in a random split of the pairs, most sentences of the test set would be in
+the training set too. So sentences are assigned, not pairs, and a corpus that grows moves nothing between splits that
+are given as shares.
+
+The data is read twice, to decide and to use it. Between the two, one byte for each example is kept, for `regard split`
+25, and no text. Labelled data has its own way (data/labelled.py), with the same sizes.
 """
 
+import gzip
+import lzma
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import accumulate, chain
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.corpus_split import hash_pairs
+from regard.data import split as splitting
 from regard.data.examples import Example
-from regard.data.fields import Fields
+from regard.data.fields import PAIRS, Fields
 from regard.data.formats import read_examples
+from regard.data.records import csv_rows, file_ending, read_lines
 from regard.data.settings import SIZE_SETTINGS, DataSettings
-from regard.data.split import SplitPlan, assign, check_not_empty, default_size, first_occurrences, hash_text
+from regard.data.sources import Source
+from regard.data.split import Hashes, Mask, SplitPlan, first_occurrences, hash_sentence, hash_text
+from regard.data.store import ProgressCallback
+from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
+from regard.files import replacing, require_writable, write_json
 from regard.run_files import SPLITS
 
 Assignments = npt.NDArray[np.uint8]
+"""(E,): the split of each example, an index into SPLITS, or into SPLITS + LEFT_OUT."""
 
 TRAIN, VALID, TEST = range(3)
-LEFT_OUT = 3
-"""Of no split: a further translation of a sentence that is held out, or a copy of its pair."""
+LEFT_OUT = ("empty", "duplicate", "excluded", "shared", "further")
+"""Why a pair is in no split: an empty side; an equal pair before it; a sentence of an excluded file; its other side is
+held out (`by` both); a held-out sentence that is already there with another translation."""
 SEED = 1
 MAX_BLOCK_LINES, MIN_BLOCKS = 100, 40
 MIN_DOCUMENTS = 4
+REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,6 @@ class HeldOut:
     data: DataSettings
     fields: Fields
     assignments: Assignments
-    """(E,): the number of the split of each example."""
 
     def read(self, split: str) -> Iterator[Example]:
         """The examples of a split, in the order of the training data."""
@@ -56,12 +72,8 @@ class HeldOut:
                 yield example | {"first": True} if cut else example
             gap = self.assignments[number - 1] != wanted
         if number != len(self.assignments):
-            raise UserError(
-                "the training data changed while it was read",
-                "start again when nothing writes to it",
-                code="changed-file",
-                where="data.train",
-            )
+            problem, remedy = "the training data changed while it was read", "start again when nothing writes to it"
+            raise UserError(problem, remedy, code="changed-file", where="data.train")
 
     def describe(self) -> list[str]:
         """One line for each split that is held out."""
@@ -88,7 +100,7 @@ def hold_out(data: DataSettings, fields: Fields) -> HeldOut:
         examples = read_examples(data.train, data.folder, fields)
         held = HeldOut(data, fields, RULES[fields.held_out](examples, data, fields))
         sizes = {split: int((held.assignments == SPLITS.index(split)).sum()) for split in ("train", *data.held_out)}
-        check_not_empty(sizes, f"{len(held.assignments):,} training examples were read", SIZE_SETTINGS)
+        splitting.check_not_empty(sizes, f"{len(held.assignments):,} training examples were read", SIZE_SETTINGS)
         _recent.clear()
         _recent[key] = held
     return _recent[key]
@@ -126,14 +138,13 @@ def assign_texts(examples: Iterable[Example], data: DataSettings, fields: Fields
             yield {"src": group, "tgt": str(target)}
 
     hashes = hash_pairs(pairs(), SEED)
-    valid = data.hold_out or default_size(len(np.unique(hashes.src[~hashes.empty])))
+    valid = data.hold_out or splitting.default_size(len(np.unique(hashes.src[~hashes.empty])))
     plan = SplitPlan(valid if "valid" in data.held_out else 0, data.hold_out_test, "src", SEED)
     direction = np.frombuffer(directions, np.uint64)
     usable = first_occurrences(hashes.pair ^ direction, ~hashes.empty)
-    split = assign(hashes.src, usable, plan, units=hashes.src ^ direction)
+    split = splitting.assign(hashes.src, usable, plan, units=hashes.src ^ direction)
     in_train = ~split.in_test & ~split.in_valid  # copies and empty pairs too: the filters decide on them
-    cases = [in_train, split.valid, split.test]
-    return np.select(cases, [TRAIN, VALID, TEST], default=LEFT_OUT).astype(np.uint8)
+    return np.select([in_train, split.valid, split.test], [TRAIN, VALID, TEST], default=len(SPLITS)).astype(np.uint8)
 
 
 def assign_lines(examples: Iterable[Example], data: DataSettings, fields: Fields) -> Assignments:
@@ -164,7 +175,7 @@ RULES = {"texts": assign_texts, "lines": assign_lines, "documents": assign_docum
 
 def sizes_of(data: DataSettings, total: int) -> tuple[int, int]:
     """The number of examples of valid and test that are held out of `total`."""
-    valid = max(1, round(data.hold_out * total)) if data.hold_out else default_size(total)
+    valid = max(1, round(data.hold_out * total)) if data.hold_out else splitting.default_size(total)
     test = max(1, round(data.hold_out_test * total)) if data.hold_out_test else 0
     return valid if "valid" in data.held_out else 0, test
 
@@ -188,3 +199,157 @@ def choose_units(units: Sequence[int], sizes: Sequence[int], wanted: int, fewest
     chosen = [unit for unit, before in zip(fitting, totals, strict=True) if before < wanted]
     others = sorted((unit for unit in units if unit not in chosen), key=lambda unit: sizes[unit])
     return chosen + others[: max(0, fewest - len(chosen))]
+
+
+# ---- `regard split`
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """The size of a split; sentences that differ only in case, spaces or punctuation count once."""
+
+    pairs: int
+    sources: int
+    targets: int
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """The corpora, the sizes of the splits, and the shares that give the same splits when the corpora have grown."""
+
+    corpora: list[str]
+    exclude: list[str]
+    by: str
+    seed: int
+    shares: dict[str, float]
+    read: int
+    splits: dict[str, SplitCounts]
+    left_out: dict[str, int]
+
+
+def split_corpora(
+    corpora: Sequence[Source],
+    root: Path,
+    folder: Path,
+    plan: SplitPlan,
+    exclude: Sequence[Path] = (),
+    endings: tuple[str, str] = ("src", "tgt"),
+    progress: ProgressCallback | None = None,
+) -> SplitReport:
+    """Write the splits as line-aligned files, `train.src` and `train.tgt` and so on, and a report, into a new folder.
+
+    Endings that end in .gz or .xz compress. The folder is written completely or not at all; none is overwritten.
+    """
+    require_writable(folder)
+    if any(not ending or ending != Path(ending).name for ending in endings):
+        problem, remedy = f"the endings are {','.join(endings)}", "write two file extensions, like en,de"
+        raise UserError(problem, remedy, code="invalid-setting", where="endings")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        problem, remedy = f"{folder} exists and is not empty", "choose a new folder, or empty it"
+        raise UserError(problem, remedy, code="folder-exists", where=folder)
+    excluded = np.unique(
+        np.fromiter((hash_sentence(line, plan.seed) for path in exclude for line in sentences(path)), dtype=np.uint64)
+    )
+    hashes = hash_pairs(read_examples(corpora, root, PAIRS), plan.seed, progress)
+    assignments, shares = assign_pairs(hashes, excluded, plan)
+    report = SplitReport(
+        corpora=list(map(str, corpora)),
+        exclude=list(map(str, exclude)),
+        by=plan.by,
+        seed=plan.seed,
+        shares=shares,
+        read=len(assignments),
+        splits={
+            name: _count(hashes, assignments == code) for code, name in enumerate(SPLITS) if (assignments == code).any()
+        },
+        left_out={name: int((assignments == code).sum()) for code, name in enumerate(LEFT_OUT, len(SPLITS))},
+    )
+    sizes = {name: report.splits.get(name) for name in SPLITS if name == "train" or getattr(plan, name)}
+    reasons = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items() if count)
+    splitting.check_not_empty(sizes, f"{report.read} pairs were read ({reasons or 'none left out'})")
+    with replacing(folder, folder=True) as path:
+        write_splits(read_examples(corpora, root, PAIRS), assignments, path, endings, progress)
+        write_json(path / REPORT, asdict(report))
+    return report
+
+
+def sentences(path: Path) -> Iterator[str]:
+    """The sentences of a file to exclude: its lines, or every cell of a .tsv or .csv; blank ones are skipped."""
+    lines, ending = read_lines(path), file_ending(path.name)
+    rows: Iterable[list[str]] = (line.split("\t") if ending == ".tsv" else [line] for line in lines)
+    if ending == ".csv":
+        head, complete = beginning(lines)
+        rows = (row for _, row in csv_rows(chain(head, lines), path, guess_delimiter(head, complete=complete)))
+    return (sentence for row in rows for sentence in row if sentence.strip())
+
+
+class PairHashes(NamedTuple):
+    """Hashes of the sides of pairs, hashes of the exact pairs, and True if a side is empty: (E,) each."""
+
+    src: Hashes
+    tgt: Hashes
+    pair: Hashes
+    empty: Mask
+
+
+def hash_pairs(pairs: Iterable[Example], seed: int, progress: ProgressCallback | None = None) -> PairHashes:
+    """The first reading."""
+    sources, targets, whole, empty = array("Q"), array("Q"), array("Q"), bytearray()
+    for number, pair in enumerate(pairs, 1):
+        src_text, tgt_text = pair["src"], pair["tgt"]
+        sources.append(hash_sentence(src_text, seed))
+        targets.append(hash_sentence(tgt_text, seed))
+        whole.append(hash_text(f"{len(src_text)} {src_text}{tgt_text}", seed))
+        empty.append(not src_text.strip() or not tgt_text.strip())
+        if progress is not None:
+            progress(number, None)
+    src, tgt, both = (np.frombuffer(column, np.uint64) for column in (sources, targets, whole))
+    return PairHashes(src, tgt, both, np.frombuffer(empty, np.bool_))
+
+
+def assign_pairs(hashes: PairHashes, excluded: Hashes, plan: SplitPlan) -> tuple[Assignments, dict[str, float]]:
+    """The assignment of each pair, and the shares of valid and test."""
+    texts, others = (hashes.tgt, hashes.src) if plan.by == "tgt" else (hashes.src, hashes.tgt)
+    usable = first_occurrences(hashes.pair, ~hashes.empty)
+    barred = np.isin(hashes.src, excluded) | np.isin(hashes.tgt, excluded)
+    split = splitting.assign(texts, usable, plan, texts, others if plan.by == "both" else None, barred)
+    elsewhere = [hashes.empty, ~usable, barred & ~split.in_test, split.shared & ~split.in_test & ~split.valid]
+    cases = [split.train, split.valid, split.test, *elsewhere]
+    return np.select(cases, list(range(len(cases))), default=len(cases)).astype(np.uint8), split.shares
+
+
+def write_splits(
+    pairs: Iterable[Example],
+    assignments: Assignments,
+    folder: Path,
+    endings: tuple[str, str],
+    progress: ProgressCallback | None = None,
+) -> None:
+    """The second reading: write each pair to the two files of its split. A line break in a sentence becomes a space."""
+    with ExitStack() as stack:
+        files = {
+            code: [stack.enter_context(_create(folder / f"{name}.{ending}")) for ending in endings]
+            for code, name in enumerate(SPLITS)
+            if (assignments == code).any()
+        }
+        count = 0
+        for count, pair in enumerate(pairs, 1):
+            code = int(assignments[count - 1]) if count <= len(assignments) else len(SPLITS)
+            for file, side in zip(files.get(code, ()), ("src", "tgt"), strict=False):
+                file.write(" ".join(pair[side].replace("\r", "\n").split("\n")).encode() + b"\n")
+            if progress is not None:
+                progress(count, len(assignments))
+        if count != len(assignments):
+            problem, remedy = "a corpus changed while it was read", "split it again when nothing writes to it"
+            raise UserError(problem, remedy, code="changed-file", where=folder)
+
+
+def _create(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "wb"))
+    return cast(BinaryIO, lzma.open(path, "wb")) if path.suffix == ".xz" else path.open("wb")
+
+
+def _count(hashes: PairHashes, selected: Mask) -> SplitCounts:
+    sources, targets = (len(np.unique(side[selected])) for side in (hashes.src, hashes.tgt))
+    return SplitCounts(int(selected.sum()), sources, targets)
