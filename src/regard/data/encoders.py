@@ -129,10 +129,7 @@ class PairEncoder:
 
     @property
     def dtypes(self) -> Mapping[str, DTypeLike]:
-        return {
-            "src": smallest_unsigned(len(self.src_tokenizer)),
-            "tgt": smallest_unsigned(len(self.tgt_tokenizer)),
-        }
+        return {"src": smallest_unsigned(len(self.src_tokenizer)), "tgt": smallest_unsigned(len(self.tgt_tokenizer))}
 
     def __call__(self, examples: list[Example]) -> Encoded:
         dropped: Counter[str] = Counter()

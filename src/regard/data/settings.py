@@ -23,27 +23,26 @@ Sources = Annotated[list[Source], BeforeValidator(as_list)]
 class DataSettings(Settings):
     """The data of every task."""
 
-    root: str = Field(default=".", description="relative paths below are relative to this folder")
-    workers: int = Field(default=0, ge=0, le=1024, description="processes that tokenise; 0: one per core")
+    root: str = Field(".", description="relative paths below are relative to this folder")
+    workers: int = Field(0, ge=0, le=1024, description="processes that tokenise; 0: one per core")
     train: Sources = Field(
-        default=[],
+        [],
         description="sources of the training examples: a table, the name of a file, or a list of them; an imported "
         "model has none",
     )
     valid: Sources = Field(
-        default=[],
-        description="sources of the examples that select the best checkpoint; default: some are held out of train",
+        [], description="sources of the examples that select the best checkpoint; default: some are held out of train"
     )
-    test: Sources = Field(default=[], description="sources of the examples for the final score")
+    test: Sources = Field([], description="sources of the examples for the final score")
 
     hold_out: float = Field(
-        default=0.0,
+        0.0,
         ge=0,
         lt=1,
         description="share of the training texts to hold out as valid; 0: 10 % if there are at most 2,000 texts, "
         "otherwise 5 %, but at least 200 and at most 2,000",
     )
-    hold_out_test: float = Field(default=0.0, ge=0, lt=1, description="share of the training texts to hold out as test")
+    hold_out_test: float = Field(0.0, ge=0, lt=1, description="share of the training texts to hold out as test")
 
     @model_validator(mode="after")
     def _check_hold_out(self) -> Self:
@@ -116,38 +115,38 @@ class PairDataSettings(DataSettings):
     """Data of translation, and the filters of training pairs."""
 
     max_length: int = Field(
-        default=256,
+        256,
         ge=2,
         description="leave out pairs with more tokens on a side, end symbol included, in training and validation",
     )
     max_ratio: float = Field(
-        default=4.0,
+        4.0,
         ge=0.0,
         description="leave out training pairs with one side this many times as long as the other, except short pairs: "
         "most of them are misaligned; 0: keep all",
     )
-    drop_duplicates: bool = Field(default=True, description="keep only the first of equal training pairs")
+    drop_duplicates: bool = Field(True, description="keep only the first of equal training pairs")
     drop_identical: bool = Field(
-        default=False,
+        False,
         description="leave out training pairs with equal sides; off by default, as names and numbers are copied, but "
         "crawled text has many untranslated sentences that teach a model to copy",
     )
     placeholders: float = Field(
-        default=0.0,
+        0.0,
         ge=0.0,
         le=1.0,
         description="share of the training pairs in which some words that are the same on both sides, as names and "
         "numbers, become placeholders, so that the model learns to copy parts of a text that must not change",
     )
     typing_noise: float = Field(
-        default=0.0,
+        0.0,
         ge=0.0,
         le=1.0,
         description="share of the training pairs that are changed to what people type: a lowercase source, both sides "
         "in uppercase, or no final punctuation",
     )
-    src_lang: str = Field(default="", description="source language code if there is one direction, e.g. en")
-    tgt_lang: str = Field(default="", description="target language code if there is one direction, e.g. de")
+    src_lang: str = Field("", description="source language code if there is one direction, e.g. en")
+    tgt_lang: str = Field("", description="target language code if there is one direction, e.g. de")
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
@@ -167,11 +166,11 @@ class TextDataSettings(DataSettings):
     """Data of language models, its normalisation, and the length of BPTT segments."""
 
     bptt: int = Field(
-        default=70, ge=1, description="tokens of a segment of backpropagation through time: how far gradients reach"
+        70, ge=1, description="tokens of a segment of backpropagation through time: how far gradients reach"
     )
-    single_blanks: bool = Field(default=False, description="replace whitespace by single spaces, and strip lines")
+    single_blanks: bool = Field(False, description="replace whitespace by single spaces, and strip lines")
     min_word_count: int = Field(
-        default=0,
+        0,
         ge=0,
         description=f"replace words that occur fewer times than this in the training text by {UNKNOWN}; 0: keep all",
     )
@@ -180,28 +179,26 @@ class TextDataSettings(DataSettings):
 class DocumentDataSettings(DataSettings):
     """Data of BERT pretraining: how inputs are made of documents, and what is masked in them."""
 
-    max_length: int = Field(default=128, ge=8, description="tokens of an input, [CLS] and [SEP] included")
-    short: float = Field(default=0.1, ge=0, le=1, description="share of inputs that get a random shorter length")
+    max_length: int = Field(128, ge=8, description="tokens of an input, [CLS] and [SEP] included")
+    short: float = Field(0.1, ge=0, le=1, description="share of inputs that get a random shorter length")
     next_sentence: bool = Field(
-        default=True,
+        True,
         description="inputs are pairs of texts, in about half of them the second text does not follow the first, and "
         "the model predicts in which (Devlin et al. 2018, section 3.1, task 2); otherwise each input is one span of a "
         "document (Liu et al. 2019, section 4.2)",
     )
     negatives: Literal["random", "document", "swapped"] = Field(
-        default="random",
+        "random",
         description="the second text of pairs in which it does not follow the first: random: of another document "
         "(BERT); document: from elsewhere in the same document; swapped: the two texts of a pair are exchanged "
         "(ALBERT)",
     )
-    masked: float = Field(default=0.15, gt=0, lt=1, description="share of the tokens that the model predicts")
+    masked: float = Field(0.15, gt=0, lt=1, description="share of the tokens that the model predicts")
     masking: list[float] = Field(
-        default=[0.8, 0.1, 0.1],
+        [0.8, 0.1, 0.1],
         description="shares of the tokens to predict that become [MASK], become a random token, and stay as they are",
     )
-    whole_words: bool = Field(
-        default=False, description="mask all subwords of a word or none, as the authors' later models do"
-    )
+    whole_words: bool = Field(False, description="mask all subwords of a word or none, as the authors' later models do")
 
     def no_effect(self) -> Iterator[Unused]:
         yield from unless(self.next_sentence, "next_sentence = true", "negatives")
@@ -218,19 +215,19 @@ class DocumentDataSettings(DataSettings):
 class LabelledDataSettings(DataSettings):
     """Data with labels, and which of the training examples are used."""
 
-    drop_duplicates: bool = Field(default=True, description="keep only the first of equal training examples")
+    drop_duplicates: bool = Field(True, description="keep only the first of equal training examples")
     same_ending: bool = Field(
-        default=False,
+        False,
         description="two examples are also equal if one ends with the whole text of the other: an article with and "
         "without its headline",
     )
     exclude_overlap: bool = Field(
-        default=False, description="leave out training examples that are also in valid or test; they are always counted"
+        False, description="leave out training examples that are also in valid or test; they are always counted"
     )
-    limit: int = Field(default=0, ge=0, description="train on a random sample of this many examples; 0: on all")
-    limit_seed: int = Field(default=1, ge=0, lt=1 << 64, description="seed of the sample of limit")
+    limit: int = Field(0, ge=0, description="train on a random sample of this many examples; 0: on all")
+    limit_seed: int = Field(1, ge=0, lt=1 << 64, description="seed of the sample of limit")
     max_length: int = Field(
-        default=128,
+        128,
         ge=8,
         description="tokens of an input, special symbols included; a longer text is truncated, or split for tagging",
     )
@@ -239,10 +236,10 @@ class LabelledDataSettings(DataSettings):
 class AnsweringDataSettings(LabelledDataSettings):
     """Data of question answering: long texts are read in windows that overlap."""
 
-    max_length: int = Field(default=384, ge=16, description="tokens of a window: question, text and special symbols")
-    max_question: int = Field(default=64, ge=1, description="tokens of a question; a longer one is truncated")
-    stride: int = Field(default=128, ge=1, description="tokens of text from the start of a window to that of the next")
-    max_answer: int = Field(default=30, ge=1, description="maximum tokens of a predicted answer")
+    max_length: int = Field(384, ge=16, description="tokens of a window: question, text and special symbols")
+    max_question: int = Field(64, ge=1, description="tokens of a question; a longer one is truncated")
+    stride: int = Field(128, ge=1, description="tokens of text from the start of a window to that of the next")
+    max_answer: int = Field(30, ge=1, description="maximum tokens of a predicted answer")
 
     @model_validator(mode="after")
     def _check_windows(self) -> Self:

@@ -51,81 +51,78 @@ class Source(Settings):
     `columns`, under its own name, or as NAME_column if that is a setting: `text = 2`, `src_column = 1`.
     """
 
-    file: str | None = Field(default=None, description="one file, UTF-8; it may be plain, .gz or .xz")
-    src: str | None = Field(default=None, description="a file with one source sentence per line")
-    tgt: str | None = Field(default=None, description="a file with the translation of each line of src")
+    file: str | None = Field(None, description="one file, UTF-8; it may be plain, .gz or .xz")
+    src: str | None = Field(None, description="a file with one source sentence per line")
+    tgt: str | None = Field(None, description="a file with the translation of each line of src")
     builtin: Literal["dates", "numbers", "trees", "dependencies"] | None = Field(
-        default=None, description="a corpus that the toolkit generates"
+        None, description="a corpus that the toolkit generates"
     )
-    format: Format | None = Field(default=None, description="file format; default: from the file extension")
+    format: Format | None = Field(None, description="file format; default: from the file extension")
     split: Split | None = Field(
-        default=None, description="split of a built-in corpus, or of dialogues (default: all dialogues)"
+        None, description="split of a built-in corpus, or of dialogues (default: all dialogues)"
     )
-    side: Literal["src", "tgt"] | None = Field(default=None, description="side of a built-in corpus as plain text")
+    side: Literal["src", "tgt"] | None = Field(None, description="side of a built-in corpus as plain text")
     delimiter: str | None = Field(
-        default=None,
+        None,
         pattern=r'^[^"\n\r]$',
         description="csv, tsv: the delimiter; default: tab for tsv; for csv from the first rows: , ; tab or |",
     )
     header: bool | None = Field(
-        default=None,
+        None,
         description="csv, tsv: true if the first row names the columns; default: true; for pairs, true if you give a "
         "column by name or if the first row has words like src, target, en or English",
     )
     quoted: bool | None = Field(
-        default=None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
+        None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
     )
     records: str | None = Field(
-        default=None, description="json: key with the list of records, nested keys with dots; default: the whole file"
+        None, description="json: key with the list of records, nested keys with dots; default: the whole file"
     )
     where: dict[str, str | int | list[str | int]] | None = Field(
-        default=None,
+        None,
         description='read only rows with these values: { source = "imdb" }, or one of several: { year = [2012, 2013] }',
     )
     columns: dict[str, Columns] = Field(
-        default={},
+        {},
         description='columns of the fields: { text = "body", label = 3 }, or shorter text = "body", label = 3; a name '
         "in the header, or a number from 1; default: the column with the name of the field",
     )
-    labels_file: str | None = Field(default=None, description="a file with the label of each record, one per line")
+    labels_file: str | None = Field(None, description="a file with the label of each record, one per line")
     names: dict[str, str] | None = Field(
-        default=None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
+        None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
     )
-    contexts_file: str | None = Field(default=None, description="qamr: the file with the sentences")
-    src_lang: str | None = Field(
-        default=None, pattern=LANGUAGE, description="translation: source language code, e.g. en"
-    )
+    contexts_file: str | None = Field(None, description="qamr: the file with the sentences")
+    src_lang: str | None = Field(None, pattern=LANGUAGE, description="translation: source language code, e.g. en")
     tgt_lang: str | None = Field(
-        default=None,
+        None,
         pattern=LANGUAGE,
         description="translation: target language code, e.g. de; if train has several, each source sentence begins "
         "with a tag for its target language",
     )
     directions: Literal["forward", "backward", "both"] | None = Field(
-        default=None,
+        None,
         description="translation: read pairs from source to target, from target to source, or both; default: forward",
     )
     repeat: int | None = Field(
-        default=None,
+        None,
         ge=1,
         le=1000,
         description="translation: read each training pair this many times per epoch, so that a small source has more "
         "weight; default: 1",
     )
     turns: int | None = Field(
-        default=None, ge=1, description="dialogues: number of turns to read before each reply; default: 1"
+        None, ge=1, description="dialogues: number of turns to read before each reply; default: 1"
     )
     leaves: Leaves | None = Field(
-        default=None,
-        description="trees: the token for a word: XX (Vinyals et al. 2015), its tag, or the word; default: XX",
+        None, description="trees: the token for a word: XX (Vinyals et al. 2015), its tag, or the word; default: XX"
     )
     boundary: Literal["blank", "heading", "file"] | None = Field(
-        default=None,
+        None,
         description='documents: separated by blank lines, by headings like " = Title = " (WikiText; headings are left '
         "out), or one document per file; default: blank",
     )
     sentences: Literal["lines", "split"] | None = Field(
-        default=None,
+        None,
         description="documents: each line is a sentence, or lines are split after . ! ? and 。！？; default: lines",
     )
 

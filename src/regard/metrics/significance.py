@@ -64,11 +64,7 @@ def compare(
 
 
 def compare_means(
-    name: str,
-    base: Sequence[float] | Array,
-    other: Sequence[float] | Array,
-    resamples: int = 1000,
-    seed: int = 12345,
+    name: str, base: Sequence[float] | Array, other: Sequence[float] | Array, resamples: int = 1000, seed: int = 12345
 ) -> Comparison:
     """Compare two systems by the mean of their scores, in [0, 1], of the same examples."""
     a, b = np.asarray(base, dtype=np.float64), np.asarray(other, dtype=np.float64)

@@ -28,22 +28,19 @@ class TextSettings(Settings):
     """A tokenizer for text that is also generated: its kind, vocabulary size and training."""
 
     kind: Literal["bpe", "wordpiece", "word", "token", "char", "imported"] = Field(
-        default="bpe",
+        "bpe",
         description="tokenizer: bpe and wordpiece learn subwords; word keeps the most frequent words, token the most "
         "frequent strings between spaces (for tokenized text), char the most frequent characters; everything else is "
         "spelled in bytes; imported: the tokenizer of an imported model, which is not trained",
     )
     vocab_size: int = Field(
-        default=8000, description="maximum vocabulary size, with special tokens and bytes; a small corpus gives less"
+        8000, description="maximum vocabulary size, with special tokens and bytes; a small corpus gives less"
     )
-    joint: bool = Field(default=True, description="one shared vocabulary for source and target instead of two")
-    min_frequency: int = Field(default=2, ge=1, description="minimum frequency of a token in the training text")
-    merge_by: MergeBy = Field(default="frequency", description=f"wordpiece: {MERGE_BY}")
+    joint: bool = Field(True, description="one shared vocabulary for source and target instead of two")
+    min_frequency: int = Field(2, ge=1, description="minimum frequency of a token in the training text")
+    merge_by: MergeBy = Field("frequency", description=f"wordpiece: {MERGE_BY}")
     dropout: float = Field(
-        default=0.0,
-        ge=0.0,
-        lt=1.0,
-        description="BPE-dropout: probability to drop a merge in training (0.1 is usual; bpe only)",
+        0.0, ge=0.0, lt=1.0, description="BPE-dropout: probability to drop a merge in training (0.1 is usual; bpe only)"
     )
 
     def no_effect(self) -> Iterator[Unused]:
@@ -68,7 +65,7 @@ class PairTextSettings(TextSettings):
     """The tokenizers of a translation model."""
 
     tokenizer_from: str = Field(
-        default="",
+        "",
         description="a run whose tokenizers are used; none are trained (for a student of another run, "
         "and for the members of an ensemble)",
     )
@@ -78,22 +75,22 @@ class BertTextSettings(Settings):
     """A tokenizer of BERT: its vocabulary size, training and normalisation."""
 
     kind: Literal["bert"] = Field(
-        default="bert", description="tokenizer: WordPiece of BERT; tokens that continue a word begin with ##"
+        "bert", description="tokenizer: WordPiece of BERT; tokens that continue a word begin with ##"
     )
     vocab_size: int = Field(
-        default=16000,
+        16000,
         gt=2 * len(BERT_SPECIALS),
         description="maximum vocabulary size, special tokens included (30,000 in the paper); a small corpus gives less",
     )
     min_frequency: int = Field(
-        default=2,
+        2,
         ge=1,
         description="minimum frequency of a token in the training text; a word with a rarer character becomes [UNK]",
     )
-    merge_by: MergeBy = Field(default="frequency", description=MERGE_BY)
-    lowercase: bool = Field(default=True, description="lowercase the text, like the uncased models")
-    strip_accents: bool | None = Field(default=None, description="strip accents; default: same as lowercase")
-    split_chinese: bool = Field(default=True, description="treat every Chinese character as a word")
+    merge_by: MergeBy = Field("frequency", description=MERGE_BY)
+    lowercase: bool = Field(True, description="lowercase the text, like the uncased models")
+    strip_accents: bool | None = Field(None, description="strip accents; default: same as lowercase")
+    split_chinese: bool = Field(True, description="treat every Chinese character as a word")
 
 
 EncoderTextSettings = Annotated[
