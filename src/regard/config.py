@@ -121,12 +121,8 @@ def apply_overrides(values: SettingsTable, overrides: Sequence[str]) -> Settings
         keys = path.strip().split(".")
         shown = shorten(override)
         if not equals or not all(keys) or len(keys) > MAX_KEY_PARTS:
-            raise UserError(
-                f"{shown!r} is not a setting",
-                "write name=value, for example training.max_steps=1000",
-                code="bad-override",
-                where=shown,
-            )
+            problem, remedy = f"{shown!r} is not a setting", "write name=value, for example training.max_steps=1000"
+            raise UserError(problem, remedy, code="bad-override", where=shown)
         table = result
         for key in keys[:-1]:
             table = table.setdefault(key, {})

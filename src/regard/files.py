@@ -79,12 +79,9 @@ def open_binary(path: Path) -> BinaryIO:
             return cast(BinaryIO, lzma.open(path, "rb"))
         return path.open("rb")
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror or error}",
-            MACHINE_ERRORS.get(error.errno or 0, "check its permissions"),
-            code="unreadable-file",
-            where=path,
-        ) from error
+        problem = f"{path} cannot be read: {error.strerror or error}"
+        remedy = MACHINE_ERRORS.get(error.errno or 0, "check its permissions")
+        raise UserError(problem, remedy, code="unreadable-file", where=path) from error
 
 
 def digest(path: Path) -> str:
@@ -170,12 +167,8 @@ def _lock(handle: int, folder: Path) -> bool:
     except OSError as error:
         if error.errno != errno.EWOULDBLOCK:
             return False
-        raise UserError(
-            f"another process is working in {folder}",
-            "wait until it ends, or choose another folder",
-            code="in-use",
-            where=folder,
-        ) from error
+        problem, remedy = f"another process is working in {folder}", "wait until it ends, or choose another folder"
+        raise UserError(problem, remedy, code="in-use", where=folder) from error
 
 
 @contextmanager
@@ -364,12 +357,8 @@ class Manifest:
     def check_version(self, format: int, path: Path) -> None:
         """Raise a UserError if the files of `path` have a newer format than the one that is known."""
         if self.format > format:
-            raise UserError(
-                f"{path} was written by a newer version of regard (format {self.format})",
-                "update: pip install -U regard",
-                code=NEWER_VERSION,
-                where=path,
-            )
+            problem = f"{path} was written by a newer version of regard (format {self.format})"
+            raise UserError(problem, "update: pip install -U regard", code=NEWER_VERSION, where=path)
 
     def is_current(self, inputs: object, format: int) -> bool:
         """True if the files were made from `inputs` in this `format`."""

@@ -77,12 +77,9 @@ def map_in_order(function: Callable[[C], R], chunks: Iterable[C], workers: int) 
         while pending:
             yield pending.popleft().result()
     except BrokenProcessPool as error:
-        raise UserError(
-            "a tokenizing process ended unexpectedly",
-            "reduce `data.workers` if memory ran out; a script of your own needs `if __name__ == '__main__':`",
-            code="worker-failed",
-            where="data.workers",
-        ) from error
+        problem = "a tokenizing process ended unexpectedly"
+        remedy = "reduce `data.workers` if memory ran out; a script of your own needs `if __name__ == '__main__':`"
+        raise UserError(problem, remedy, code="worker-failed", where="data.workers") from error
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -141,12 +141,9 @@ def check_text(value: T, location: object = "the text", where: object = "") -> T
         text.encode()
     except UnicodeEncodeError as error:
         context = ascii(text[max(0, error.start - 10) : error.end + 10])
-        raise UserError(
-            f"{location} contains half of a surrogate pair, {text[error.start]!a}, in {context}",
-            "repair the text: a surrogate is not a character",
-            code="bad-text",
-            where=where or location,
-        ) from error
+        problem = f"{location} contains half of a surrogate pair, {text[error.start]!a}, in {context}"
+        remedy = "repair the text: a surrogate is not a character"
+        raise UserError(problem, remedy, code="bad-text", where=where or location) from error
     return value
 
 
@@ -231,11 +228,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
         ) from error
     except ValueError as error:
-        raise UserError(
-            f"{path} is not valid TOML: {error}",
-            'a setting looks like: name = 3, or name = "text"',
-            code="bad-toml",
-            where=path,
-        ) from error
+        problem, remedy = f"{path} is not valid TOML: {error}", 'a setting looks like: name = 3, or name = "text"'
+        raise UserError(problem, remedy, code="bad-toml", where=path) from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}", code="unreadable-file", where=path) from error

@@ -163,12 +163,8 @@ def open_or_build_dropout(
 
 def _require_subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
     if not isinstance(tokenizer, SubwordTokenizer):
-        raise UserError(
-            "BPE-dropout needs a tokenizer that was trained by regard",
-            "write text.dropout = 0.0",
-            code="unsupported",
-            where="text.dropout",
-        )
+        problem, remedy = "BPE-dropout needs a tokenizer that was trained by regard", "write text.dropout = 0.0"
+        raise UserError(problem, remedy, code="unsupported", where="text.dropout")
     return tokenizer
 
 

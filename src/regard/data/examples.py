@@ -155,10 +155,8 @@ def read_dependencies(record: Record, source: Source) -> Example:
     heads = _list(record, source, "heads")
     relations = [names.get(name, name) for name in _list(record, source, "relations")]
     if not len(words) == len(heads) == len(relations):
-        raise record.error(
-            f"{len(words)} words, {len(heads)} heads and {len(relations)} relations",
-            "write one head and one relation for each word",
-        )
+        problem = f"{len(words)} words, {len(heads)} heads and {len(relations)} relations"
+        raise record.error(problem, "write one head and one relation for each word")
     for head in heads:
         if not (head.isascii() and head.isdecimal() and int(head) <= len(words)):
             raise record.error(f"the head {head}", f"write the number of a word, 1 to {len(words)}, or 0 for the root")
@@ -210,11 +208,8 @@ def missing_field(record: Record, source: Source, name: str, reason: str = "") -
     table = bool(record.header) and isinstance(record.value, list) and not isinstance(record.value[0], list)
     command = f"; --columns {name}=COLUMN for a file that a command names" if table else ""
     header = "; or header = false, if the first row is an example" if table else ""
-    return record.error(
-        reason or f"there is no {name} (column {source.column(name)!r})",
-        f"it has {record.describe_columns()}; write {name} = the right column{header}{command}",
-        code="missing-field",
-    )
+    remedy = f"it has {record.describe_columns()}; write {name} = the right column{header}{command}"
+    return record.error(reason or f"there is no {name} (column {source.column(name)!r})", remedy, code="missing-field")
 
 
 def _texts(record: Record, source: Source) -> Example:
@@ -305,8 +300,6 @@ def _spans(answers: object, record: Record) -> list[tuple[str, object]]:
 def _answer(text: str, start: object, context: str, record: Record) -> dict[str, object]:
     start = context.find(text) if start is None else start
     if not text.strip() or not isinstance(start, int) or start < 0 or context[start : start + len(text)] != text:
-        raise record.error(
-            f"the answer {text!r:.60} is not at character {start!r} of its text",
-            "characters count from 0; write answers = [] if there is no answer",
-        )
+        problem = f"the answer {text!r:.60} is not at character {start!r} of its text"
+        raise record.error(problem, "characters count from 0; write answers = [] if there is no answer")
     return {"text": text, "start": start}

@@ -179,11 +179,8 @@ def _selected(records: Iterator[Record], source: Source) -> Iterator[Record]:
         for column, values in selection.items():
             value = record.get(column)
             if value is None:
-                raise record.error(
-                    f"there is no column {column!r}, which where names",
-                    f"it has {record.describe_columns()}",
-                    code="missing-field",
-                )
+                problem = f"there is no column {column!r}, which where names"
+                raise record.error(problem, f"it has {record.describe_columns()}", code="missing-field")
             if (value if isinstance(value, str) else json.dumps(value)) not in values:
                 break
         else:
@@ -201,12 +198,9 @@ def read_aligned(files: SourceFiles) -> Iterator[Record]:
         if src is None or tgt is None:
             longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
             src_count, tgt_count = (longer, number - 1) if tgt is None else (number - 1, longer)
-            raise UserError(
-                f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}",
-                "line n of one file must be the translation of line n of the other",
-                code="unaligned-files",
-                where=f"{src_path}, {tgt_path}",
-            )
+            problem = f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}"
+            remedy = "line n of one file must be the translation of line n of the other"
+            raise UserError(problem, remedy, code="unaligned-files", where=f"{src_path}, {tgt_path}")
         yield Record(Location(src_path, number), {"src": src, "tgt": tgt})
 
 

@@ -99,12 +99,8 @@ class Batches:
         self, epochs: Epochs, budget: Budget, seed: int, share: Share = WHOLE, *, packed: bool = False
     ) -> None:
         if budget.tokens < 1:
-            raise UserError(
-                f"training.batch_tokens is {budget.tokens}",
-                "write a positive number",
-                code="invalid-setting",
-                where="training.batch_tokens",
-            )
+            problem, remedy = f"training.batch_tokens is {budget.tokens}", "write a positive number"
+            raise UserError(problem, remedy, code="invalid-setting", where="training.batch_tokens")
         self._epochs, self._budget, self._seed, self._share = epochs, budget, seed, share
         first = epochs.at_epoch(0)
         self.capacities = capacities(first.lengths, budget) if packed else None

@@ -40,11 +40,9 @@ def decode_lines(stream: BinaryIO, name: str | Path) -> Iterator[str]:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
         except UnicodeDecodeError as error:
             position = offset + len(raw) - len(line) + error.start
-            raise Location(name, number).error(
-                f"is not UTF-8: byte {line[error.start]:#04x} at offset {position}",
-                "convert the file: iconv -f LATIN1 -t UTF-8 (or -f UTF-16, or the encoding it has)",
-                "not-utf8",
-            ) from error
+            problem = f"is not UTF-8: byte {line[error.start]:#04x} at offset {position}"
+            remedy = "convert the file: iconv -f LATIN1 -t UTF-8 (or -f UTF-16, or the encoding it has)"
+            raise Location(name, number).error(problem, remedy, "not-utf8") from error
         offset += len(raw)
 
 

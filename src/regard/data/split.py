@@ -97,12 +97,8 @@ class SplitPlan:
     def __post_init__(self) -> None:
         for name, size in (("valid", self.valid or 0), ("test", self.test)):
             if size < 0 or (isinstance(size, float) and not size < 1):
-                raise UserError(
-                    f"{name} is {size}",
-                    "write a number of sentences, like 2000, or a share of them, like 0.01",
-                    code="invalid-setting",
-                    where=name,
-                )
+                remedy = "write a number of sentences, like 2000, or a share of them, like 0.01"
+                raise UserError(f"{name} is {size}", remedy, code="invalid-setting", where=name)
         if self.seed < 0 or self.seed >= 1 << 64:
             raise UserError(
                 f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1", code="invalid-setting", where="seed"
@@ -149,12 +145,8 @@ def assign(
     free = usable & ~in_test & ~shared if excluded is None else usable & ~in_test & ~shared & ~excluded
     high = _boundary(plan.valid, np.unique(POSITIONS - 1 - position[free]), "valid")
     if low + high > POSITIONS:
-        raise UserError(
-            "valid and test together leave nothing to train on",
-            "hold out fewer sentences",
-            code="no-data",
-            where="valid, test",
-        )
+        problem, remedy = "valid and test together leave nothing to train on", "hold out fewer sentences"
+        raise UserError(problem, remedy, code="no-data", where="valid, test")
     in_valid = position >= POSITIONS - high
     valid = free & in_valid if units is None else first_occurrences(units, free & in_valid)
     shared = shared if others is None else shared | np.isin(others, others[valid])
@@ -168,12 +160,8 @@ def _boundary(size: int | float | None, positions: npt.NDArray[np.int64], name: 
         return round(size * POSITIONS)
     count = min(default_size(len(positions)), len(positions)) if size is None else size
     if count > len(positions):
-        raise UserError(
-            f"{name} asks for {count} sentences, and there are {len(positions)}",
-            "ask for fewer",
-            code="no-data",
-            where=name,
-        )
+        problem, remedy = f"{name} asks for {count} sentences, and there are {len(positions)}", "ask for fewer"
+        raise UserError(problem, remedy, code="no-data", where=name)
     return int(positions[count - 1]) + 1 if count else 0
 
 
@@ -181,9 +169,6 @@ def check_not_empty(sizes: Mapping[str, object], read: str, settings: Mapping[st
     """Raise UserError if a split has no examples; `settings` names what sets the size of each."""
     for split, size in sizes.items():
         if not size:
-            raise UserError(
-                f"{split} would be empty: {read}",
-                f"hold out {'less' if split == 'train' else 'more'}, or read more data",
-                code="no-data",
-                where=(settings or {}).get(split, split),
-            )
+            problem = f"{split} would be empty: {read}"
+            remedy = f"hold out {'less' if split == 'train' else 'more'}, or read more data"
+            raise UserError(problem, remedy, code="no-data", where=(settings or {}).get(split, split))

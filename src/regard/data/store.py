@@ -217,12 +217,8 @@ def open_or_build(
             counts = _write(writer, encoded, progress, total)
         if not counts["rows"]:
             facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
-            raise UserError(
-                f"no examples are left of {data}",
-                f"check the data and the filters ({facts or 'nothing was read'})",
-                code="no-data",
-                where=data,
-            )
+            remedy = f"check the data and the filters ({facts or 'nothing was read'})"
+            raise UserError(f"no examples are left of {data}", remedy, code="no-data", where=data)
         return counts
 
     return open_or_write(folder, fingerprint(identity, encoder.identity), encoder.dtypes, build, digests)
@@ -275,12 +271,8 @@ def open_or_write(
             Manifest.describe(aside, names, format=FORMAT, inputs=inputs, facts=facts).write(aside / MANIFEST)
         manifest = _current(folder, inputs, dtypes, digests)
         if manifest is None:
-            raise UserError(
-                f"{folder} changed while it was read",
-                "let one process at a time prepare the data",
-                code="in-use",
-                where=folder,
-            )
+            problem, remedy = f"{folder} changed while it was read", "let one process at a time prepare the data"
+            raise UserError(problem, remedy, code="in-use", where=folder)
     digests.save()
     return Store.open(folder, manifest)
 

@@ -62,12 +62,8 @@ def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> "Metric":
     from sacrebleu.metrics import BLEU
 
     if tokenize not in BLEU_TOKENIZERS:
-        raise UserError(
-            f"BLEU has no tokenizer {tokenize!r}",
-            f"use one of {', '.join(BLEU_TOKENIZERS)}; 13a fits most languages",
-            code="unknown-tokenizer",
-            where=tokenize,
-        )
+        remedy = f"use one of {', '.join(BLEU_TOKENIZERS)}; 13a fits most languages"
+        raise UserError(f"BLEU has no tokenizer {tokenize!r}", remedy, code="unknown-tokenizer", where=tokenize)
     # force: no warning for text that looks tokenised.
     with _installed(tokenize):
         return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
@@ -86,12 +82,9 @@ def _installed(tokenize: str) -> Iterator[None]:
         yield
     except (ImportError, RuntimeError) as error:
         language = tokenize.removesuffix("-mecab")
-        raise UserError(
-            f"the BLEU tokenizer {tokenize!r} needs a package that is not installed",
-            f'pip install "sacrebleu[{language}]", or use tokenize = "char"',
-            code="missing-package",
-            where=tokenize,
-        ) from error
+        problem = f"the BLEU tokenizer {tokenize!r} needs a package that is not installed"
+        remedy = f'pip install "sacrebleu[{language}]", or use tokenize = "char"'
+        raise UserError(problem, remedy, code="missing-package", where=tokenize) from error
 
 
 def _score(metric: "Metric", name: str, hypotheses: Sequence[str], references: Sequence[str]) -> Score:

@@ -46,21 +46,14 @@ def train_tokenizer(
     if isinstance(settings, BertTextSettings):
         return trainers.train_bert_tokenizer(lines, settings)
     if settings.kind not in TRAINERS:
-        raise UserError(
-            f'a tokenizer of kind "{settings.kind}" comes with a model and cannot be trained',
-            f'write start_from = the run of that model, or text.kind = "{next(iter(TRAINERS))}"',
-            code="unsupported",
-            where="text.kind",
-        )
+        problem = f'a tokenizer of kind "{settings.kind}" comes with a model and cannot be trained'
+        remedy = f'write start_from = the run of that model, or text.kind = "{next(iter(TRAINERS))}"'
+        raise UserError(problem, remedy, code="unsupported", where="text.kind")
     checked = (check_text(line) for line in lines)
     if symbols:
         if settings.kind != "bpe":
-            raise UserError(
-                f'language tags and placeholders need text.kind = "bpe", not "{settings.kind}"',
-                'write text.kind = "bpe"',
-                code="unsupported",
-                where="text.kind",
-            )
+            problem = f'language tags and placeholders need text.kind = "bpe", not "{settings.kind}"'
+            raise UserError(problem, 'write text.kind = "bpe"', code="unsupported", where="text.kind")
         return SubwordTokenizer(trainers.train_bpe(checked, settings.vocab_size, settings.min_frequency, symbols))
     by_likelihood = settings.kind == "wordpiece" and settings.merge_by == "likelihood"
     train = trainers.train_wordpiece_by_likelihood if by_likelihood else TRAINERS[settings.kind]
@@ -79,24 +72,16 @@ def load_input_tokenizer(path: Path) -> InputTokenizer:
         return tokenizer
     if isinstance(tokenizer, SubwordTokenizer):
         return SubwordInputTokenizer.from_json(tokenizer.to_json())
-    raise UserError(
-        f"{path}: a text encoder cannot read with a SentencePiece tokenizer",
-        "start from another run",
-        code="unsupported",
-        where=path,
-    )
+    problem, remedy = f"{path}: a text encoder cannot read with a SentencePiece tokenizer", "start from another run"
+    raise UserError(problem, remedy, code="unsupported", where=path)
 
 
 def load_masked_tokenizer(path: Path) -> MaskedTokenizer:
     """Read the `tokenizer.json` of a masked language model."""
     tokenizer = load_tokenizer(path)
     if not isinstance(tokenizer, MaskedTokenizer):
-        raise UserError(
-            f"{path} is not a tokenizer of BERT or RoBERTa: it has no token for masked words",
-            "give the vocab.txt or tokenizer.json of the model",
-            code="damaged-file",
-            where=path,
-        )
+        problem = f"{path} is not a tokenizer of BERT or RoBERTa: it has no token for masked words"
+        raise UserError(problem, "give the vocab.txt or tokenizer.json of the model", code="damaged-file", where=path)
     return tokenizer
 
 
