@@ -7,11 +7,15 @@ train_run(folder, "tagging")                  train it with `regard train` -> th
 The data are generated: the same files every time. What a run learns is simple enough for a minute on one core.
 """
 
+import base64
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.recipe import to_toml
 
@@ -312,3 +316,8 @@ def all_kinds() -> Iterator[tuple[str, str]]:
     """Every task with each of its model kinds; parsing has no masked model."""
     for task, (_, models) in TASKS.items():
         yield from ((task, kind) for kind in models if (task, kind) != ("parsing", "mask-predict"))
+
+
+def unpack_array(packed: Mapping[str, Any]) -> NDArray[np.float32]:
+    """The array that `pack_array` wrote for a page."""
+    return np.frombuffer(base64.b64decode(packed["floats"]), dtype="<f4").reshape(packed["shape"])

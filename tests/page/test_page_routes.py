@@ -9,10 +9,10 @@ import pytest
 from fastapi import FastAPI
 from tests.conftest import TinyRun
 from tests.serve.make import Client, make_app, stop
+from tests.tiny import unpack_array
 
 from regard.files import JsonObject
 from regard.run.model import Model
-from regard.viz.document import unpack_array
 
 SENTENCE = "one two three"
 

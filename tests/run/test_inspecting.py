@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.tiny import train_run
+from tests.tiny import train_run, unpack_array
 
 from regard.errors import UserError
 from regard.files import JsonObject
@@ -22,7 +22,7 @@ from regard.run.page_data import (
     texts_json,
 )
 from regard.run_files import METRICS
-from regard.viz.document import pack_array, unpack_array
+from regard.viz.document import pack_array
 
 SENTENCE = "one two three"
 BEAM = {

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from regard.ladder.ladder import Ladder, VariantFailure
     from regard.viz.ladder import LadderPage
 
-FAILED = 1
-"""Exit status if a variant failed."""
-
 
 def ladder(
     recipe: Annotated[str, Argument(metavar="RECIPE", help="Base recipe: Transformer or LSTM.")] = "small-numbers",
@@ -79,7 +76,7 @@ def ladder(
         raise typer.Exit(INTERRUPTED) from stop
     write_outputs(opened, failures, as_json)
     if failures:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(1)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -87,9 +84,8 @@ def parse_seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
-        raise UserError(
-            f"`--seeds` is {text!r}", "use whole numbers with commas: 1,2,3", code="invalid-option", where="seeds"
-        ) from error
+        remedy = "use whole numbers with commas: 1,2,3"
+        raise UserError(f"`--seeds` is {text!r}", remedy, code="invalid-option", where="seeds") from error
 
 
 def write_outputs(ladder: "Ladder", failures: "list[VariantFailure]", as_json: bool) -> None:
@@ -97,14 +93,14 @@ def write_outputs(ladder: "Ladder", failures: "list[VariantFailure]", as_json: b
     from regard.files import write_json, write_text
     from regard.ladder.ladder import read_results
     from regard.ladder.page import ladder_page
-    from regard.viz.ladder import ladder_markdown, ladder_table, write_ladder
+    from regard.viz.ladder import ladder_markdown, ladder_table, render_ladder
 
     page = ladder_page(ladder, failures)
     values = summary(page, read_results(ladder))
     files = {ending: ladder.folder / f"ladder.{ending}" for ending in ("md", "json", "html")}
     write_text(files["md"], ladder_markdown(page))
     write_json(files["json"], values)
-    write_ladder(files["html"], page)
+    write_text(files["html"], render_ladder(page))
     if as_json:
         print_json({**values, "files": {ending: str(path) for ending, path in files.items()}})
         return

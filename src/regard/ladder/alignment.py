@@ -69,11 +69,6 @@ class AlignmentReport:
     """The score of one correct link for every target word: one link per word cannot have a lower error."""
 
     @property
-    def head_count(self) -> int:
-        """Number of heads of all layers, means not counted."""
-        return sum(bool(report.head.head) for report in self.heads)
-
-    @property
     def best(self) -> HeadReport:
         """The head with the lowest alignment error; without gold links, with the lowest coverage error."""
         return min(self.heads, key=lambda report: report.links.aer if report.links else report.coverage_error)
@@ -113,7 +108,10 @@ def evaluate_alignment(
     scores = [metrics.score_links(links, sure, possible) for links in predicted]
     agreements = np.mean([one.agreements for one in measured], axis=0).tolist()
     means = np.mean([one.statistics for one in measured], axis=0)
-    lowest = metrics.score_links(list(map(one_link_per_word, sure, possible)), sure, possible) if scored else None
+    gold_links = [  # one for each target word, a sure one if there is one
+        frozenset(({t: (s, t) for s, t in sorted(maybe)} | {t: (s, t) for s, t in sorted(certain)}).values())
+        for certain, maybe in zip(sure, possible, strict=True)
+    ]
     return AlignmentReport(
         sentences=len(measured),
         heads=[
@@ -122,7 +120,7 @@ def evaluate_alignment(
         ],
         agreement_of_heads=agreements[:-1],
         agreement_of_layers=agreements[-1],
-        lowest=lowest,
+        lowest=metrics.score_links(gold_links, sure, possible) if scored else None,
     )
 
 
@@ -155,10 +153,12 @@ def measure_sentences(translator: Translator, pairs: Sequence[AlignedPair | Exam
         if not source.text.strip() or not target.text.strip():
             continue
         heads, T = list_heads(*weights.shape[:2]), len(target.spans)
-        matrices = np.stack([head.select(weights) for head in heads])
+        matrices = np.stack([head.select(weights) for head in heads])  # (heads, T, S + 1)
+        words = matrices[..., :-1]  # without the end of the source
+        entropies = [metrics.entropy(matrices).mean(axis=-1), metrics.relative_entropy(matrices).mean(axis=-1)]
         reports[index] = SentenceReport(
             heads=heads,
-            statistics=head_statistics(matrices),
+            statistics=np.stack([*entropies, metrics.covered(words), metrics.coverage_error(words)], axis=-1),
             agreements=[metrics.agreement(layer[:, :T]) for layer in (*weights, weights.mean(axis=1))],
             links=predict_links(translator, pair, source, target, matrices) if isinstance(pair, AlignedPair) else None,
         )
@@ -181,24 +181,11 @@ def predict_links(
     )
 
 
-def head_statistics(matrices: Array) -> Array:
-    """(heads, T, S + 1) -> (heads, 4): entropy, relative entropy, covered, coverage error; these without the end."""
-    words = matrices[..., :-1]
-    entropies = [metrics.entropy(matrices).mean(axis=-1), metrics.relative_entropy(matrices).mean(axis=-1)]
-    return np.stack([*entropies, metrics.covered(words), metrics.coverage_error(words)], axis=-1)
-
-
 def links_between(matrix: Array, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> Links:
     """The links of one head between groups of tokens; the last column, the end of the source, is not a word."""
     end = matrix.shape[-1] - 1
     links = metrics.argmax_links(metrics.pool_words(matrix, tgt, [*src, [end]]))
     return frozenset((s, t) for s, t in links if s < len(src))
-
-
-def one_link_per_word(sure: Links, possible: Links) -> Links:
-    """One gold link for each target word, a sure one if there is one."""
-    links = {t: (s, t) for s, t in sorted(possible)} | {t: (s, t) for s, t in sorted(sure)}
-    return frozenset(links.values())
 
 
 def align(

@@ -55,12 +55,8 @@ class Ladder:
         """The variants of the recipe's task."""
         variants = task_of(self.base).variants
         if variants is None:
-            raise UserError(
-                f"{self.source} is a recipe for the task {self.base.task}, which has no ladder",
-                BASE_RECIPES,
-                code="unsupported-task",
-                where=self.source,
-            )
+            problem = f"{self.source} is a recipe for the task {self.base.task}, which has no ladder"
+            raise UserError(problem, BASE_RECIPES, code="unsupported-task", where=self.source)
         return variants
 
     def recipe(self, variant: Variant, seed: int) -> Recipe:
@@ -68,13 +64,11 @@ class Ladder:
         settings = self.variants.settings(variant, self.base.model)
         if variant.teacher:
             if self.base.data.held_out:  # other sentences would be held out of the translations
-                raise UserError(
-                    f"{variant.name} is trained on other data, but {self.source} holds out part of `data.train`",
-                    "set `data.valid` and `data.test` (made by `regard split`), or leave this variant out",
-                    code="no-data",
-                    where="data.valid",
-                )
-            settings.append(distilled_setting(self.distilled_folder(variant, seed)))
+                problem = f"{variant.name} is trained on other data, but {self.source} holds out part of `data.train`"
+                remedy = "set `data.valid` and `data.test` (made by `regard split`), or leave this variant out"
+                raise UserError(problem, remedy, code="no-data", where="data.valid")
+            path = (self.distilled_folder(variant, seed) / "train").as_posix()
+            settings.append(f'data.train={{ src = "{path}.src", tgt = "{path}.tgt" }}')
         settings += [f"runtime.seed={seed}", f"name={variant.name}-seed{seed}"]
         values, source = apply_overrides(self.values, settings), f"the variant {variant.name}"
         built = build_recipe(values, source, allow_unused=True)
@@ -106,12 +100,7 @@ class Ladder:
 
 
 def open_ladder(
-    source: str,
-    settings: Sequence[str],
-    folder: Path,
-    steps: int | None,
-    minutes: float | None,
-    measurement: Measurement,
+    source: str, settings: Sequence[str], folder: Path, steps: int | None, minutes: float | None, how: Measurement
 ) -> Ladder:
     """A ladder over a recipe; a setting `VARIANT:NAME=VALUE` is for one variant only."""
     variant_settings: dict[str, list[str]] = {}
@@ -128,15 +117,11 @@ def open_ladder(
         values = apply_overrides(values, [f"training.max_steps={steps}", *shorten_intervals(values, steps)])
     if minutes is not None:
         values = apply_overrides(values, [f"training.max_minutes={minutes}"])
-    ladder = Ladder(folder, values, str(path), variant_settings, measurement)
+    ladder = Ladder(folder, values, str(path), variant_settings, how)
     if ladder.base.model.kind != ladder.variants.kind:
-        raise UserError(
-            f"{path} has model.kind = {ladder.base.model.kind}; the variants change a model of kind "
-            f"{ladder.variants.kind}",
-            BASE_RECIPES,
-            code="unsupported-model",
-            where="model.kind",
-        )
+        kind, other = ladder.base.model.kind, ladder.variants.kind
+        problem = f"{path} has model.kind = {kind}; the variants change a model of kind {other}"
+        raise UserError(problem, BASE_RECIPES, code="unsupported-model", where="model.kind")
     ladder.variants.select(list(variant_settings))
     return ladder
 
@@ -199,15 +184,9 @@ def read_results(ladder: Ladder) -> list[JsonObject]:
     """The results in the folder that are comparable with this ladder, in the order of the variants."""
     order = {variant.name: index for index, variant in enumerate(ladder.variants.variants)}
     manifests = [Manifest.read_or_none(path) for path in sorted(ladder.folder.glob(f"*/{RESULT}"))]
-    results = [
-        manifest.facts
-        for manifest in manifests
-        if manifest is not None
-        and manifest.format == FORMAT
-        and isinstance(manifest.inputs, dict)
-        and manifest.inputs.get("ladder") == ladder.config_hash
-        and manifest.facts.get("variant") in order
-    ]
+    current = [each for each in manifests if each and each.format == FORMAT and isinstance(each.inputs, dict)]
+    comparable = [each.facts for each in current if each.inputs.get("ladder") == ladder.config_hash]
+    results = [facts for facts in comparable if facts.get("variant") in order]
     return sorted(results, key=lambda result: (order[result["variant"]], result["seed"]))
 
 
@@ -225,12 +204,9 @@ def run_variant(ladder: Ladder, variant: Variant, seed: int, report: Report) -> 
     if outcome.reason == "interrupted":
         raise Interrupted
     if outcome.step > recipe.training.max_steps:
-        raise UserError(
-            f"{folder} was already trained for {outcome.step:,} steps, more than {recipe.training.max_steps:,}",
-            "set `--steps` to as many, or choose a different `--folder`",
-            code="trained-longer",
-            where=folder,
-        )
+        problem = f"{folder} was already trained for {outcome.step:,} steps, more than {recipe.training.max_steps:,}"
+        remedy = "set `--steps` to as many, or choose a different `--folder`"
+        raise UserError(problem, remedy, code="trained-longer", where=folder)
     settings = ladder.variants.settings(variant, ladder.base.model)
     result = {
         "variant": variant.name,
@@ -264,17 +240,8 @@ def distill_for(ladder: Ladder, variant: Variant, seed: int, report: Report) -> 
     """Translate the training data with the teacher of a variant (Kim and Rush 2016)."""
     teacher = ladder.run_folder(variant.teacher, seed)
     if not is_finished(ladder, ladder.variants.select([variant.teacher])[0], seed):
-        raise UserError(
-            f"{variant.name} is trained on translations of {teacher}, which is not finished",
-            f"train {variant.teacher} first",
-            code="unfinished-teacher",
-            where=teacher,
-        )
+        problem = f"{variant.name} is trained on translations of {teacher}, which is not finished"
+        raise UserError(problem, f"train {variant.teacher} first", code="unfinished-teacher", where=teacher)
     report(f"\n{teacher} translates the training data for {variant.name}")
     translator = Translator.load(teacher, device=ladder.base.runtime.device)
     distill(translator, ladder.distilled_folder(variant, seed), search="greedy")
-
-
-def distilled_setting(folder: Path) -> str:
-    """The setting that trains a run on distilled data."""
-    return f'data.train={{ src = "{(folder / "train.src").as_posix()}", tgt = "{(folder / "train.tgt").as_posix()}" }}'

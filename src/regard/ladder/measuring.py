@@ -4,7 +4,7 @@ Every variant is measured by the same code on the same sentences.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -54,13 +54,17 @@ def measure(
     recipe = run.recipe
     engine = measurement.engine if measurement.engine in engine_names(run.task) else "torch"
     model = (Translator if has_alignment else Model).load(folder, device=recipe.runtime.device, engine=engine)
+    tokens, sides = training_facts(folder)["tokens"], 2 if has_alignment else 1  # None for an n-gram model
+    flops = None if tokens is None else model_flops(parameters_without_embeddings(model.model), tokens / sides)
     attention: JsonObject = {"alignment": None, "pictures": []}
     if isinstance(model, Translator):
         attention = measure_attention(model, test_split, measurement, searches[-1][1])
+    device, threads = model.world.device, torch.get_num_threads()
+    cpu = f"CPU, {threads} thread{'s' * (threads > 1)}"
     return {
-        "device": device_name(model.world.device),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
         "parameters": sum(weight.numel() for weight in model.model.parameters()) or None,
-        "flops": training_flops(folder, model.model, sides=2 if has_alignment else 1),
+        "flops": flops,
         "searches": [measure_search(model, test_split, measurement, *search) for search in searches],
         **attention,
     }
@@ -75,18 +79,8 @@ def training_facts(folder: Path) -> JsonObject:
     for record in records:
         seconds += (record["tokens"] - before) / record["tokens_per_second"]
         before = record["tokens"]
-    return {
-        "steps": records[-1]["step"],
-        "tokens": before,
-        "seconds": round(seconds, 2),
-        "tokens_per_second": before / seconds,
-    }
-
-
-def training_flops(folder: Path, model: nn.Module, sides: int) -> float | None:
-    """The operations of a training; None for an n-gram model. `sides` is 2 if source and target tokens are counted."""
-    tokens = training_facts(folder)["tokens"]
-    return None if tokens is None else model_flops(parameters_without_embeddings(model), tokens / sides)
+    facts = {"steps": records[-1]["step"], "tokens": before, "seconds": round(seconds, 2)}
+    return {**facts, "tokens_per_second": before / seconds}
 
 
 def measure_search(
@@ -128,23 +122,18 @@ def measure_attention(
     if task.attention_weights(translator.model, "1", [EOS])[2].cross is not None:
         best = evaluate_alignment(translator, valid, count).best.head
         report = evaluate_alignment(translator, test, count)
-        alignment = {
-            **report.of(best).to_json(),
-            "lowest_aer": report.lowest.aer if report.lowest else None,
-            "heads": report.head_count,
-        }
-    drawn = select_sentences(list(task.read(test_split)), measurement.pictures)
+        lowest, heads = report.lowest.aer if report.lowest else None, sum(bool(item.head.head) for item in report.heads)
+        alignment = {**report.of(best).to_json(), "lowest_aer": lowest, "heads": heads}
+    # A few sentences, from short to long, the same for every variant.
+    examples = islice(list(task.read(test_split)), 500)
+    short = [example for example in examples if 0 < len(example["src"].split()) <= MAX_DRAWN_WORDS]
+    short.sort(key=lambda example: len(example["src"]))
+    shares = np.linspace(0.35, 0.95, measurement.pictures) if short else []
+    drawn = [short[int(share * (len(short) - 1))] for share in shares]
     return {
         "alignment": alignment,
         "pictures": [picture(translator, example["src"], example["tgt"], best, search) for example in drawn],
     }
-
-
-def select_sentences(examples: Iterable[Example], count: int) -> list[Example]:
-    """A few sentences, from short to long, the same for every variant."""
-    short = [example for example in islice(examples, 500) if 0 < len(example["src"].split()) <= MAX_DRAWN_WORDS]
-    short.sort(key=lambda example: len(example["src"]))
-    return [short[int(share * (len(short) - 1))] for share in np.linspace(0.35, 0.95, count)] if short else []
 
 
 def picture(
@@ -159,14 +148,6 @@ def picture(
         return values
     matrix = head.mean(weights.cross[0].double().cpu().numpy())
     return {**values, "rows": rows, "columns": columns, "weights": np.round(matrix, 3).tolist()}
-
-
-def device_name(device: torch.device) -> str:
-    """The device that the measurements were made on."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"CPU, {threads} thread{'s' * (threads > 1)}"
 
 
 def parameters_without_embeddings(model: nn.Module) -> int:

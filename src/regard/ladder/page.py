@@ -9,21 +9,11 @@ from regard.training.console import format_duration
 from regard.viz.ladder import Gallery, LadderPage, LadderPicture, LadderRow
 
 SCORES = {
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "exact": "exact match",
-    "perplexity": "perplexity",
-    "word_perplexity": "word perplexity",
-    "bits": "bits per character",
-}
+    "bleu": "BLEU", "chrf": "chrF", "exact": "exact match", "perplexity": "perplexity",
+    "word_perplexity": "word perplexity", "bits": "bits per character",
+}  # fmt: skip
 """The scores of a row, and their names in an evaluation."""
-FACTS = {
-    "parameters": "parameters",
-    "tokens": "tokens",
-    "flops": "flops",
-    "seconds": "seconds",
-    "training_speed": "tokens_per_second",
-}
+FACTS = {name: name for name in ("parameters", "tokens", "flops", "seconds")} | {"training_speed": "tokens_per_second"}
 """The facts of a row that do not depend on the search, and their names in a result."""
 
 
@@ -57,10 +47,8 @@ def rows_of(ladder: Ladder, variant: Variant, seeds: Sequence[JsonObject]) -> li
         del values["bleu" if has_one_reference(ladder) else "exact"]
         suffix = f", {first['title']}" if first["title"] else ""
         settings = " ".join(seeds[0]["settings"])
-        row = LadderRow(
-            variant.title + suffix, variant.title_zh + suffix, variant.paper, {**shared, **values}, settings
-        )
-        rows.append(row)
+        titles = variant.title + suffix, variant.title_zh + suffix
+        rows.append(LadderRow(*titles, variant.paper, {**shared, **values}, settings))
     return rows
 
 
@@ -98,17 +86,11 @@ def facts(ladder: Ladder, results: Sequence[JsonObject]) -> dict[str, str]:
 
 def galleries(by_variant: Sequence[tuple[Variant, Sequence[JsonObject]]]) -> list[Gallery]:
     """The pictures of the first seed of every variant, by sentence."""
-    if not by_variant:
-        return []
-    sentences = by_variant[0][1][0]["pictures"]
-    return [
-        Gallery(
-            sentence["source"],
-            sentence["reference"],
-            [picture_of(variant, seeds[0]["pictures"][number], seeds[0]["alignment"]) for variant, seeds in by_variant],
-        )
-        for number, sentence in enumerate(sentences)
-    ]
+    found = []
+    for number, sentence in enumerate(by_variant[0][1][0]["pictures"] if by_variant else ()):
+        pictures = [picture_of(each, seeds[0]["pictures"][number], seeds[0]["alignment"]) for each, seeds in by_variant]
+        found.append(Gallery(sentence["source"], sentence["reference"], pictures))
+    return found
 
 
 def picture_of(variant: Variant, picture: JsonObject, alignment: JsonObject | None) -> LadderPicture:

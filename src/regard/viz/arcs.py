@@ -34,11 +34,6 @@ class Arc:
     end: int = 0
     level: int = 1
 
-    @property
-    def length(self) -> int:
-        """Distance of the two words."""
-        return self.right - self.left
-
 
 @dataclass
 class ArcLayout:
@@ -69,7 +64,7 @@ def arrange(words: Sequence[str], heads: Sequence[int], relations: Sequence[str]
             arcs.append(Arc(left, right, dependent, visible(relation)))
         else:
             roots[dependent] = visible(relation)
-    arcs.sort(key=lambda arc: arc.length)
+    arcs.sort(key=lambda arc: arc.right - arc.left)
     layout = ArcLayout([visible(word) for word in words], arcs, roots, [0, *[GAP] * (len(words) - 1)])
     place(layout)
     for arc in arcs:
@@ -127,17 +122,15 @@ def drawn(layout: ArcLayout) -> list[str]:
         row, inner = lines[arrows - arc.level], arc.end - arc.start - 1
         dashes = inner - width(arc.name)
         put(row, arc.start, f"┌{'─' * (dashes // 2)}{arc.name}{'─' * (dashes - dashes // 2)}┐")
-    for arc in layout.arcs:
-        for column, end in ((arc.start, arc.left), (arc.end, arc.right)):
-            for row in lines[arrows - arc.level + 1 : arrows]:
-                row[column] = {" ": "│", "─": "┼"}.get(row[column], row[column])
-            lines[arrows][column] = "▼" if end == arc.dependent else "│"
+    falling = [(arc.start, arrows - arc.level, arc.left == arc.dependent) for arc in layout.arcs]
+    falling += [(arc.end, arrows - arc.level, arc.right == arc.dependent) for arc in layout.arcs]
     for root, name in layout.roots.items():
-        column = layout.root_columns[root]
-        put(lines[0], column, name)
-        for row in lines[1:arrows]:
+        put(lines[0], layout.root_columns[root], name)
+        falling.append((layout.root_columns[root], 0, True))
+    for column, top, is_dependent in falling:
+        for row in lines[top + 1 : arrows]:
             row[column] = {" ": "│", "─": "┼"}.get(row[column], row[column])
-        lines[arrows][column] = "▼"
+        lines[arrows][column] = "▼" if is_dependent else "│"
     for left, name in zip(layout.lefts, layout.words, strict=True):
         put(lines[-1], left, name)
     return ["".join(row).rstrip() for row in lines]

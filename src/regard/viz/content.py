@@ -222,10 +222,8 @@ class Description:
 
     def lines(self) -> tuple[str, str, str]:
         """Source, reference and output as short texts, for a log."""
-        source, reference, output = plain(self.source), plain(self.reference), self.summary
-        source, reference, output = (
-            text if len(text) <= MAX_CHARACTERS else truncate(text) for text in (source, reference, output)
-        )
+        texts = plain(self.source), plain(self.reference), self.summary
+        source, reference, output = (text if len(text) <= MAX_CHARACTERS else truncate(text) for text in texts)
         return source, reference, output
 
 

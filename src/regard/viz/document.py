@@ -14,7 +14,7 @@ from importlib import resources
 from string import Template
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from regard.files import JsonObject
 
@@ -101,8 +101,3 @@ def pack_array(values: ArrayLike) -> JsonObject:
     """An array for the script of a page: its shape and its float32 numbers as base64, so that no digit is lost."""
     array = np.ascontiguousarray(values, dtype="<f4")
     return {"shape": list(array.shape), "floats": base64.b64encode(array.tobytes()).decode("ascii")}
-
-
-def unpack_array(packed: JsonObject) -> NDArray[np.float32]:
-    """The array that `pack_array` wrote."""
-    return np.frombuffer(base64.b64decode(packed["floats"]), dtype="<f4").reshape(packed["shape"])

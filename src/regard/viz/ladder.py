@@ -7,12 +7,11 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from regard.files import JsonObject, write_text
+from regard.files import JsonObject
 from regard.viz.document import asset, document
 from regard.viz.report import AttentionMap, pack_map
 
@@ -93,6 +92,15 @@ class LadderPicture:
     has_attention: bool = True
     """False if the model has no cross-attention."""
 
+    def to_json(self) -> JsonObject:
+        """The picture for the page, with one byte per weight."""
+        packed = None
+        if self.weights is not None:
+            weights = np.asarray(self.weights)[None, None]
+            packed = pack_map(AttentionMap(self.title, self.rows, self.columns, weights))
+        values = {"output": self.output, "head": self.head, "has_attention": self.has_attention, "map": packed}
+        return {"en": self.title, "zh": self.title_zh, **values}
+
 
 @dataclass(frozen=True)
 class Gallery:
@@ -148,12 +156,8 @@ def ladder_markdown(page: LadderPage) -> str:
     """Facts, table and failures as Markdown."""
     names, rows = ladder_table(page)
     papers = [row.paper for row in page.rows]
-    lines = [
-        f"# {plain(page.title)}",
-        "",
-        *(f"- {plain(name)}: {plain(fact)}" for name, fact in page.facts.items()),
-        "",
-    ]
+    facts = (f"- {plain(name)}: {plain(fact)}" for name, fact in page.facts.items())
+    lines = [f"# {plain(page.title)}", "", *facts, ""]
     lines += [_line([*names[:1], "paper", *names[1:]]), _line(["---", "---", *["---:"] * (len(names) - 1)])]
     lines += [_line([cells[0], paper, *cells[1:]]) for cells, paper in zip(rows, papers, strict=True)]
     lines += ["", *(f"- {plain(variant)} failed: {plain(reason)}" for variant, reason in page.failures)]
@@ -176,36 +180,24 @@ def render_ladder(page: LadderPage) -> str:
     return document(page.title, SECTIONS, PROGRAM, words, ladder_data(page))
 
 
-def write_ladder(path: Path, page: LadderPage) -> None:
-    """Write the page to `path` atomically."""
-    write_text(path, render_ladder(page))
-
-
 def ladder_data(page: LadderPage) -> JsonObject:
     """The content of the page as plain JSON values, for its JavaScript."""
+    rows = []
+    for row in page.rows:
+        cells = {column.key: cell_values(page, row, column) for column in page.columns}
+        titles = {"en": row.title, "zh": row.title_zh, "paper": row.paper, "settings": row.settings}
+        rows.append({**titles, "cells": cells})
+    sentences = [
+        {"source": each.source, "reference": each.reference, "pictures": [item.to_json() for item in each.pictures]}
+        for each in page.galleries
+    ]
     return {
         "title": page.title,
         "marked": page.has_one_reference,
         "facts": [[str(key), str(value)] for key, value in page.facts.items()],
         "columns": [column.key for column in page.columns],
-        "rows": [
-            {
-                "en": row.title,
-                "zh": row.title_zh,
-                "paper": row.paper,
-                "settings": row.settings,
-                "cells": {column.key: cell_values(page, row, column) for column in page.columns},
-            }
-            for row in page.rows
-        ],
-        "sentences": [
-            {
-                "source": gallery.source,
-                "reference": gallery.reference,
-                "pictures": [picture_values(picture) for picture in gallery.pictures],
-            }
-            for gallery in page.galleries
-        ],
+        "rows": rows,
+        "sentences": sentences,
         "failures": [{"variant": variant, "reason": reason} for variant, reason in page.failures],
     }
 
@@ -221,21 +213,4 @@ def cell_values(page: LadderPage, row: LadderRow, column: LadderColumn) -> JsonO
         "deviation": None if deviation is None else number_text(deviation, column),
         "best": mean == page.best(column),
         "share": round(max(0.0, mean / maximum), 3) if column.has_bar and maximum > 0 else None,
-    }
-
-
-def picture_values(picture: LadderPicture) -> JsonObject:
-    """One picture as JSON values, with one byte per weight."""
-    packed = None
-    if picture.weights is not None:
-        packed = pack_map(
-            AttentionMap(picture.title, picture.rows, picture.columns, np.asarray(picture.weights)[None, None])
-        )
-    return {
-        "en": picture.title,
-        "zh": picture.title_zh,
-        "output": picture.output,
-        "head": picture.head,
-        "has_attention": picture.has_attention,
-        "map": packed,
     }

@@ -6,7 +6,7 @@ axis.
 """
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from regard.viz.axes import Axis, Plot, Point, plain, value_name, x_name
@@ -59,7 +59,10 @@ def lines(plot: Plot, field: tuple[int, int], rounded: bool) -> tuple[Drawing, f
     up = up.rounded() if rounded else up
     where = plot.places()
     across = Axis.over(list(where.values()), wide, "x" in plot.log and min(where.values()) > 0)
-    ticks = {x: str(name) for name, x in where.items()} if plot.has_names else ticks_at(across, where.values())
+    points = sorted(where.values())
+    close = any(across.place(b) - across.place(a) < measure(plain(b)) + 6 for a, b in pairwise(points))
+    ticks = {tick: plain(tick) for tick in (across.ticks() if close else points)}  # at the points if there is room
+    ticks = {x: str(name) for name, x in where.items()} if plot.has_names else ticks
     parts, side = axes(up, across, ticks)
 
     def spot(point: Point, value: float) -> str:
@@ -144,13 +147,6 @@ def bar(point: Point, axis: Axis, side: float, top: float, fill: str, tooltip: s
     ends = "".join(f"M{number(end)} {number(top + 4)}v6" for end in (low, high))
     whisker = f'<path class="axis whisker" stroke-width="2" d="M{number(low)} {number(top + 7)}H{number(high)}{ends}"/>'
     return f"{drawn}{whisker}", max(side + right, high)
-
-
-def ticks_at(axis: Axis, values: Iterable[float]) -> dict[float, str]:
-    """Where the lower axis is named: at the points themselves where they are few and not too close, else round."""
-    points = sorted(values)
-    close = any(axis.place(b) - axis.place(a) < measure(plain(b)) + 6 for a, b in pairwise(points))
-    return {tick: plain(tick) for tick in (axis.ticks() if close else points)}
 
 
 def headings(title: str, room: float, bold: bool = True) -> list[Drawing]:

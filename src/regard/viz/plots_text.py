@@ -1,5 +1,6 @@
 """Plots in the terminal: lines in braille dots with a mark on every point, bars in blocks, with or without colours."""
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -7,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.viz.axes import Axis, Plot, Point, plain, value_name
-from regard.viz.cells import cut, pad_left, pad_right, visible, width
+from regard.viz.cells import cut, pad_left, pad_right, width
 from regard.viz.panel import EIGHTHS, RESET
+from regard.viz.svg import words as shown
 
 MARKS = "●■▲◆○□△"
 ANSI = (34, 33, 32, 35, 36, 31, 37)
@@ -67,8 +69,12 @@ def lines_text(plot: Plot, columns: int, colour: bool) -> list[str]:
     lines = [
         f"{pad_left(marks.get(row, ''), side)} {'┤' if row in marks else '│'}{line}" for row, line in enumerate(field)
     ]
-    ticks = {where[x]: shown(x) if isinstance(x, str) else plain(x) for x in where}
-    below = _below(ticks, across, cells)
+    ticks = {place: shown(x) if isinstance(x, str) else plain(x) for x, place in where.items()}
+    below = ""
+    for x in sorted(ticks):  # a name that would touch the one before it is left out
+        start = min(max(0, round(across.place(x)) // 2 - width(ticks[x]) // 2), cells - width(ticks[x]))
+        if not below or start > width(below):
+            below = pad_right(below, start) + ticks[x]
     legend = "   ".join(f"{painted(MARKS[n % 7], n, colour)} {shown(name)}" for n, name in enumerate(plot.series))
     named = [f"{' ' * (side + 2)}{pad_left(cut(shown(plot.x), cells), cells)}"] if plot.x else []
     return [*lines, f"{' ' * side} └{'─' * cells}", f"{' ' * (side + 2)}{below}", *named, *_split(legend, columns)]
@@ -84,7 +90,10 @@ def _field(
         dots = np.zeros((4 * HEIGHT, 2 * cells), dtype=bool)
         places = [(round(across.place(where[p.x])), 4 * HEIGHT - 1 - round(up.bounded(p.mean))) for p in line]
         for start, end in pairwise(places):
-            _connect(dots, start, end)
+            steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
+            for step in range(steps + 1):
+                x, y = (round(a + (b - a) * step / steps) for a, b in zip(start, end, strict=True))
+                dots[y, x] = True
         for row, text in enumerate(braille(dots)):
             for column, letter in enumerate(text):
                 if letter != " ":
@@ -95,28 +104,11 @@ def _field(
     return ["".join(row).rstrip() for row in letters]
 
 
-def _connect(dots: NDArray[np.bool_], start: tuple[int, int], end: tuple[int, int]) -> None:
-    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
-    for step in range(steps + 1):
-        x, y = (round(a + (b - a) * step / steps) for a, b in zip(start, end, strict=True))
-        dots[y, x] = True
-
-
-def _below(ticks: Mapping[float, str], across: Axis, cells: int) -> str:
-    """The names of the points on the lower axis; one that would touch the one before it is left out."""
-    line = ""
-    for x in sorted(ticks):
-        start = min(max(0, round(across.place(x)) // 2 - width(ticks[x]) // 2), cells - width(ticks[x]))
-        if not line or start > width(line):
-            line = pad_right(line, start) + ticks[x]
-    return line
-
-
 def _split(legend: str, columns: int) -> list[str]:
     """The legend in lines."""
     lines, used = [""], 0
     for part in legend.split("   "):
-        length = width(_bare(part)) + 3
+        length = width(re.sub("\x1b\\[[0-9]+m", "", part)) + 3
         if used and used + length > columns:
             lines, used = [*lines, ""], 0
         lines[-1] += ("   " if used else "") + part
@@ -124,20 +116,9 @@ def _split(legend: str, columns: int) -> list[str]:
     return lines
 
 
-def _bare(text: str) -> str:
-    for number in ANSI:
-        text = text.replace(f"\x1b[{number}m", "")
-    return text.replace(RESET, "")
-
-
 def painted(text: str, order: int, colour: bool) -> str:
     """Text in the colour of a series."""
     return f"\x1b[{ANSI[order % 7]}m{text}{RESET}" if colour and text.strip() else text
-
-
-def shown(text: str) -> str:
-    """Text on one line whose control characters are visible."""
-    return visible(text).replace("␣", " ")
 
 
 def braille(dots: NDArray[np.bool_]) -> list[str]:

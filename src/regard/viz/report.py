@@ -14,17 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import JsonObject, write_text
-from regard.viz.content import (
-    Block,
-    DependencyTree,
-    Description,
-    Marked,
-    Matrix,
-    PhraseTree,
-    Preformatted,
-    Table,
-    block_json,
-)
+from regard.viz import content
+from regard.viz.content import Block, block_json
 from regard.viz.document import asset, document
 
 Curve = Sequence[tuple[float, float]]
@@ -66,7 +57,7 @@ class ShownExample:
     """The probability of the output."""
 
     @classmethod
-    def of(cls, item: Description) -> "ShownExample":
+    def of(cls, item: content.Description) -> "ShownExample":
         """An example in a list of many: long texts are shortened around their marks, trees are drawn as text."""
         source, reference, output = map(shorten, (item.source, item.reference, next(iter(item.output), "")))
         return cls(source, reference, output, item.correct, confidence=item.confidence)
@@ -74,9 +65,9 @@ class ShownExample:
 
 def shorten(block: Block) -> Block:
     """A block for a list of many examples."""
-    if isinstance(block, DependencyTree | PhraseTree):
-        return Preformatted(block.draw(DRAWN_COLUMNS))
-    return block.excerpt() if isinstance(block, Marked) else block
+    if isinstance(block, content.DependencyTree | content.PhraseTree):
+        return content.Preformatted(block.draw(DRAWN_COLUMNS))
+    return block.excerpt() if isinstance(block, content.Marked) else block
 
 
 @dataclass(frozen=True)
@@ -103,7 +94,7 @@ class Report:
     examples: Sequence[ShownExample] = ()
     learning_rate: Curve = ()
     monitor: MonitorCurve | None = None
-    tables: Sequence[Table | Matrix] = ()
+    tables: Sequence[content.Table | content.Matrix] = ()
 
 
 def attention_maps(

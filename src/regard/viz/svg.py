@@ -33,11 +33,8 @@ text { fill: #e6edf3 }
 .more { fill: #6cb2ff }
 .less { fill: #ff9b54 }
 }"""
-CELL = 22  # pixels of a side
-LETTER = 7.8  # pixels of a terminal cell in that font
-LINE = 20
-MARGIN = 14
-LONGEST_LABEL = 24
+CELL, LETTER = 22, 7.8  # pixels of a side, and of a terminal cell in that font
+LINE, MARGIN, LONGEST_LABEL = 20, 14, 24
 FAINT = 0.005
 """A weight below this share of full colour is not drawn: it would be invisible."""
 
@@ -153,10 +150,9 @@ def legend(full: float, below: bool, above: bool) -> Drawing:
     for share in shares:
         value = f"{share * full:g}"
         kind = "more" if share > 0 else "less"
-        parts.append(f'<rect class="empty" x="{number(x)}" y="0" width="14" height="14"/>')
-        parts.append(
-            f'<rect class="{kind}" x="{number(x)}" y="0" width="14" height="14" fill-opacity="{abs(share):g}"/>'
-        )
+
+        box = f'x="{number(x)}" y="0" width="14" height="14"'
+        parts += [f'<rect class="empty" {box}/>', f'<rect class="{kind}" {box} fill-opacity="{abs(share):g}"/>']
         parts.append(text(x + 19, 12, value))
         x += 19 + measure(value) + 12
     return Drawing(x - 12, 14, "\n".join(parts))
@@ -164,12 +160,11 @@ def legend(full: float, below: bool, above: bool) -> Drawing:
 
 def checked(panel: Panel) -> NDArray[np.float64]:
     weights = np.asarray(panel.weights, dtype=np.float64)
-    if weights.shape != (len(panel.rows), len(panel.columns)):
-        raise ValueError(
-            f"weights are {weights.shape}; {len(panel.rows)} rows and {len(panel.columns)} columns have names"
-        )
+    rows, columns = len(panel.rows), len(panel.columns)
+    if weights.shape != (rows, columns):
+        raise ValueError(f"weights are {weights.shape}; {rows} rows and {columns} columns have names")
     if not np.isfinite(weights).all():
-        raise ValueError("weights hold values that are not numbers")
+        raise ValueError("weights contain values that are not numbers")
     if panel.full <= 0:
         raise ValueError(f"full colour is for a weight above 0, not {panel.full}")
     return weights

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from regard.viz.cells import ELLIPSIS, cut, graphemes, pad_left, pad_right, visible, width
+from regard.viz import cells
+from regard.viz.cells import ELLIPSIS, cut, graphemes, pad_left, pad_right, visible
 from regard.viz.content import Block, DependencyTree, Description, Marked, Shares, plain
-from regard.viz.panel import Screen, printable
+from regard.viz.panel import RESET, Screen, printable
+from regard.viz.svg import Panel, checked
 
 SHADES = ("· ", "░ ", "░░", "▒▒", "▓▓", "██")
 """Characters for weights from 0 to 1 without colour; two terminal cells are about a square."""
@@ -19,9 +21,7 @@ SHADES = ("· ", "░ ", "░░", "▒▒", "▓▓", "██")
 RAMP = ((24, 28, 38), (28, 66, 94), (24, 122, 138), (92, 184, 148), (246, 226, 128))
 """Colours for weights: dark blue for 0, light yellow for 1, evenly brighter in between."""
 
-MAX_ROWS = 80
-MAX_LABEL_HEIGHT = 12
-RESET = "\x1b[0m"
+MAX_ROWS, MAX_LABEL_HEIGHT = 80, 12
 
 
 def draw(item: Description, screen: Screen) -> str:
@@ -50,33 +50,21 @@ def heatmap(
     `width` is in terminal cells (default: the width of the terminal). Rows and columns that do not fit are omitted, and
     the last line says how many. Without `colour` the result is plain text.
     """
-    matrix = _checked(weights, rows, columns)
+    matrix = checked(Panel(weights, rows, columns))
     available = width if width is not None else shutil.get_terminal_size().columns
     labels = [visible(token) for token in rows[:MAX_ROWS]]
-    side = min(_widest(labels), max(1, available // 3))
+    side = min(max(map(cells.width, labels), default=0), max(1, available // 3))
     fitting = max(1, (available - side - 1) // 2)
     count = len(columns) if len(columns) <= fitting else max(1, fitting - 1)
     lines = _column_labels(columns[:count], side, more=count < len(columns))
     for label, row in zip(labels, matrix, strict=False):
-        drawn = _coloured(row[:count]) if colour else "".join(SHADES[_level(w, len(SHADES))] for w in row[:count])
+        shades = "".join(SHADES[round(weight * 5)] for weight in row[:count].clip(0, 1))
+        drawn = _coloured(row[:count]) if colour else shades
         mark = ELLIPSIS if count < len(columns) else ""
         lines.append(f"{pad_left(cut(label, side), side)} {drawn}{mark}".rstrip())
     if len(rows) > len(labels):
         lines.append(pad_left(ELLIPSIS, side))
     return "\n".join([*lines, *_footer(side, len(labels), len(rows), count, len(columns), colour)])
-
-
-def _checked(weights: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> NDArray[np.float64]:
-    matrix = np.asarray(weights, dtype=np.float64)
-    if matrix.shape != (len(rows), len(columns)):
-        raise ValueError(f"weights are {matrix.shape}; {len(rows)} rows and {len(columns)} columns have names")
-    if not np.isfinite(matrix).all():
-        raise ValueError("weights contain values that are not numbers")
-    return matrix
-
-
-def _widest(labels: Sequence[str]) -> int:
-    return max((width(label) for label in labels), default=0)
 
 
 def _column_labels(columns: Sequence[str], side: int, more: bool) -> list[str]:
@@ -96,7 +84,10 @@ def _coloured(row: NDArray[np.float64]) -> str:
     """Draw one row as coloured backgrounds; a colour code is written only where the colour changes."""
     drawn, current = "", None
     for weight in row:
-        colour = _ramp(float(weight))
+        position = min(max(float(weight), 0.0), 1.0) * (len(RAMP) - 1)
+        left = min(int(position), len(RAMP) - 2)
+        ends = zip(RAMP[left], RAMP[left + 1], strict=True)
+        colour = tuple(round(a + (b - a) * (position - left)) for a, b in ends)
         if colour != current:
             drawn += "\x1b[48;2;{};{};{}m".format(*colour)
             current = colour
@@ -104,24 +95,11 @@ def _coloured(row: NDArray[np.float64]) -> str:
     return drawn + RESET if drawn else ""
 
 
-def _ramp(weight: float) -> tuple[int, int, int]:
-    position = min(max(weight, 0.0), 1.0) * (len(RAMP) - 1)
-    left = min(int(position), len(RAMP) - 2)
-    share = position - left
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(RAMP[left], RAMP[left + 1], strict=True))
-    return red, green, blue
-
-
-def _level(share: float, levels: int) -> int:
-    """Return the nearest of `levels` levels for a share between 0 and 1."""
-    return round(min(max(share, 0.0), 1.0) * (levels - 1))
-
-
 def _footer(side: int, shown_rows: int, rows: int, shown_columns: int, columns: int, colour: bool) -> list[str]:
     """Draw the legend, and the number of rows and columns that are left out."""
     steps = np.linspace(0, 1, len(SHADES))
-    cells = [_coloured(np.array([w])) if colour else SHADES[n] for n, w in enumerate(steps)]
-    lines = ["", " " * (side + 1) + "  ".join(f"{cell.rstrip()} {w:g}" for cell, w in zip(cells, steps, strict=True))]
+    drawn = [_coloured(np.array([w])) if colour else SHADES[n] for n, w in enumerate(steps)]
+    lines = ["", " " * (side + 1) + "  ".join(f"{cell.rstrip()} {w:g}" for cell, w in zip(drawn, steps, strict=True))]
     sides = ((shown_rows, rows, "rows"), (shown_columns, columns, "columns"))
     left_out = [f"{shown} of {total} {name}" for shown, total, name in sides if shown < total]
     if left_out:
