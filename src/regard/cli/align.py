@@ -84,21 +84,15 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     from regard.run.alignment import measure_heads, save_head
 
     if translator.run.outputs != translator.run.folder:
-        raise UserError(
-            "`--save` changes the run, and bundled runs cannot be changed",
-            "make a copy first: `regard compress translator --folder FOLDER`, then `regard align FOLDER --save`",
-            code="unwritable",
-            where=translator.run.folder,
-        )
+        problem = "`--save` changes the run, and bundled runs cannot be changed"
+        remedy = "make a copy first: `regard compress translator --folder FOLDER`, then `regard align FOLDER --save`"
+        raise UserError(problem, remedy, code="unwritable", where=translator.run.folder)
     targets = [str(example["tgt"]) for example in examples]
     measured = measure_heads(translator, examples, targets)
     if not measured:
-        raise UserError(
-            "no sentence has a name, number or punctuation mark (but the last one) in common with its translation",
-            "measure more sentences (`--sentences`) or other data (`--src` and `--tgt`)",
-            code="no-data",
-            where="sentences",
-        )
+        problem = "no sentence has a name, number or punctuation mark (but the last one) in common with its translation"
+        remedy = "measure more sentences (`--sentences`) or other data (`--src` and `--tgt`)"
+        raise UserError(problem, remedy, code="no-data", where="sentences")
     save_head(translator.run, measured[0].head)
     if as_json:
         print_json([{**vars(item.head), "share": item.share, "words": item.words} for item in measured])
@@ -122,12 +116,9 @@ def select_head(measured: "AlignmentReport", layer: int | None, head: int | None
     selected = AlignmentHead(max(item.layer for item in heads) if layer is None else layer, head or 0)
     if selected not in heads:
         layers, per_layer = max(item.layer for item in heads), max(item.head for item in heads)
-        raise UserError(
-            f"there is no {selected}",
-            f"this model has layers 1 to {layers} with {per_layer} heads each",
-            code="invalid-option",
-            where="layer" if selected.layer > layers else "head",
-        )
+        problem = f"there is no {selected}"
+        remedy = f"this model has layers 1 to {layers} with {per_layer} heads each"
+        raise UserError(problem, remedy, code="invalid-option", where="layer" if selected.layer > layers else "head")
     return selected
 
 

@@ -106,12 +106,8 @@ def named_checkpoints(run: "Run", names: str) -> list[Path]:
     resolved = (run.checkpoints.resolve(name.strip()) for name in names.split(",") if name.strip())
     paths = list(dict.fromkeys(resolved))
     if len(paths) < 2:
-        raise UserError(
-            f"`--checkpoints {names}` names fewer than two checkpoints",
-            f"the run has {saved_names(run)}",
-            code="too-few-checkpoints",
-            where="checkpoints",
-        )
+        problem = f"`--checkpoints {names}` names fewer than two checkpoints"
+        raise UserError(problem, f"the run has {saved_names(run)}", code="too-few-checkpoints", where="checkpoints")
     return paths
 
 
@@ -120,12 +116,8 @@ def last_checkpoints(run: "Run", count: int) -> list[Path]:
     paths = run.checkpoints.all()[-count:]
     remedy = f"to keep as many, train with `training.keep={count}`"
     if len(paths) < 2:
-        raise UserError(
-            f"{run.folder} has {saved_names(run) or 'no checkpoint'}: an average needs two",
-            remedy,
-            code="too-few-checkpoints",
-            where=run.folder,
-        )
+        problem = f"{run.folder} has {saved_names(run) or 'no checkpoint'}: an average needs two"
+        raise UserError(problem, remedy, code="too-few-checkpoints", where=run.folder)
     if len(paths) < count:
         report(f"note: the run has only {len(paths)} checkpoints, not {count}; {remedy}")
     return [run.checkpoints.resolve(path.name) for path in paths]

@@ -115,12 +115,8 @@ def remove_earlier_demo(folder: Path, name: str) -> None:
         return
     other = Run.open(folder).recipe.name
     if other != name:
-        raise UserError(
-            f"{folder} contains a different run, {other}",
-            "choose a different folder with `--folder`",
-            code="run-exists",
-            where=folder,
-        )
+        problem = f"{folder} contains a different run, {other}"
+        raise UserError(problem, "choose a different folder with `--folder`", code="run-exists", where=folder)
     with locked(folder):
         shutil.rmtree(folder)
 

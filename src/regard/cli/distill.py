@@ -50,12 +50,8 @@ def distill(
 
     split, options = one_of("--on", on, SPLITS), search.changes()
     if options.get("nbest", 1) > 1:
-        raise UserError(
-            "`--nbest` is more than 1",
-            "leave `--nbest` out: a student is trained on one translation per source",
-            code="unsupported-option",
-            where="nbest",
-        )
+        remedy = "leave `--nbest` out: a student is trained on one translation per source"
+        raise UserError("`--nbest` is more than 1", remedy, code="unsupported-option", where="nbest")
     translator = model.load_translator(*runs)
     with ProgressLine("translated:") as progress:
         directions = select_directions(translator.task, source, target)

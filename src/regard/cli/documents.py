@@ -58,12 +58,8 @@ class DocumentOptions(OptionGroup):
         found = "" if input_ == STDIO else file_format(input_)
         ending = FORMATS[self.format] if self.format else found if found != ".txt" else ""
         if self.glossary is not None and self.format == "lines":
-            raise UserError(
-                "`--glossary` does not work with `--format lines`",
-                "write `--format text`",
-                code="conflicting-options",
-                where="glossary",
-            )
+            problem = "`--glossary` does not work with `--format lines`"
+            raise UserError(problem, "write `--format text`", code="conflicting-options", where="glossary")
         return ending
 
     def check(self, input_: str, **others: object) -> str:
@@ -71,12 +67,9 @@ class DocumentOptions(OptionGroup):
         ending = self.ending(input_)
         for name, value in others.items():
             if ending and value:
-                raise UserError(
-                    f"`{name}` does not work with a document ({ending})",
-                    "leave it out, or write `--format lines`",
-                    code="conflicting-options",
-                    where=name.removeprefix("--"),
-                )
+                problem = f"`{name}` does not work with a document ({ending})"
+                remedy = "leave it out, or write `--format lines`"
+                raise UserError(problem, remedy, code="conflicting-options", where=name.removeprefix("--"))
         return ending
 
     def translate(
@@ -162,12 +155,9 @@ def read_glossary(path: Path) -> dict[str, str]:
         if not any(cells):
             continue
         if len(cells) != 2 or not all(cells):
-            raise UserError(
-                f"{path}, line {number} is not a term and its translation",
-                "write: term TAB translation (or with a comma in a .csv file)",
-                code="bad-line",
-                where=f"{path}:{number}",
-            )
+            problem = f"{path}, line {number} is not a term and its translation"
+            remedy = "write: term TAB translation (or with a comma in a .csv file)"
+            raise UserError(problem, remedy, code="bad-line", where=f"{path}:{number}")
         terms[cells[0]] = cells[1]
     return terms
 

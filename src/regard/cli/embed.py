@@ -107,12 +107,8 @@ def select_format(requested: str | None, output: str, pool: str) -> str:
     if form == "npy" and pool == "tokens":
         raise UserError("npy has one vector per text", "set `--format npz`", code="unsupported-option", where="format")
     if form == "npz" and pool != "tokens":
-        raise UserError(
-            "npz is for vectors of tokens",
-            "set `--format npy`, or `--pool tokens`",
-            code="unsupported-option",
-            where="format",
-        )
+        problem = "npz is for vectors of tokens"
+        raise UserError(problem, "set `--format npy`, or `--pool tokens`", code="unsupported-option", where="format")
     if form != "jsonl" and output == STDIO:
         raise UserError(
             f"{form} cannot be printed", f"set `--output vectors.{form}`", code="unsupported-option", where="output"

@@ -118,12 +118,8 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
         )
     inspection = inspect_attention(model, parse_json_line(text, "the text"), target, **options)
     if not inspection.maps:
-        raise UserError(
-            "the text has no tokens, so there is no attention to show",
-            "use a different text",
-            code="blank-input",
-            where="text",
-        )
+        problem = "the text has no tokens, so there is no attention to show"
+        raise UserError(problem, "use a different text", code="blank-input", where="text")
     return inspection
 
 

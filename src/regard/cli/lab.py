@@ -108,12 +108,8 @@ def last_result(experiment: "Experiment", folder: Path) -> "Outcome":
 
     finished = read_finished(folder, experiment)
     if finished is None:
-        raise UserError(
-            f"{experiment.name} is not finished in {folder}",
-            f"regard lab {experiment.name}",
-            code="not-finished",
-            where=folder,
-        )
+        problem = f"{experiment.name} is not finished in {folder}"
+        raise UserError(problem, f"regard lab {experiment.name}", code="not-finished", where=folder)
     return finished
 
 

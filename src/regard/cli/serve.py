@@ -97,12 +97,8 @@ def require_packages() -> None:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise UserError(
-            f"the server needs the package {error.name}",
-            'pip install "regard[serve]"',
-            code="missing-package",
-            where=error.name,
-        ) from error
+        problem = f"the server needs the package {error.name}"
+        raise UserError(problem, 'pip install "regard[serve]"', code="missing-package", where=error.name) from error
 
 
 def open_runs(folders: list[str], options: ModelOptions) -> "dict[str, Model]":

@@ -52,12 +52,9 @@ def setting_rows(names: Sequence[str] = ()) -> Iterator[Row]:
         fits = build_filter(name, entries)
         entries = [entry for entry in entries if fits(*entry)]
         if not entries:
-            raise UserError(
-                f"{name} is no task, recipe, model kind or setting, or none that matches the other names too",
-                "list all settings with `regard recipes --settings`",
-                code="invalid-option",
-                where=name,
-            )
+            problem = f"{name} is no task, recipe, model kind or setting, or none that matches the other names too"
+            remedy = "list all settings with `regard recipes --settings`"
+            raise UserError(problem, remedy, code="invalid-option", where=name)
     tasks, owners = {task for task, _ in entries}, dict[tuple[str, str, str, str], list[str]]()
     for task, setting in entries:
         row = (setting.name, field_type(setting.field), default_text(setting.field), setting.help)

@@ -98,12 +98,8 @@ def parse_two(option: str, text: str) -> tuple[str, str]:
     """The two words of A,B."""
     first, comma, second = text.partition(",")
     if not comma or not first or not second or "," in second or first == second:
-        raise UserError(
-            f"--{option} is {text!r}",
-            f"write one for each side, with a comma: --{option} en,de",
-            code="invalid-option",
-            where=option,
-        )
+        remedy = f"write one for each side, with a comma: --{option} en,de"
+        raise UserError(f"--{option} is {text!r}", remedy, code="invalid-option", where=option)
     return first, second
 
 

@@ -77,12 +77,8 @@ def check_output(output: str, *inputs: str | None) -> None:
     path = Path(output)
     for source in [find_file(Path(name)) for name in inputs if name not in (None, STDIO)]:
         if output != STDIO and path.exists() and source.exists() and path.samefile(source):
-            raise UserError(
-                f"`--output {output}` is also the input",
-                "choose a different output file",
-                code="overwrites-input",
-                where=output,
-            )
+            problem = f"`--output {output}` is also the input"
+            raise UserError(problem, "choose a different output file", code="overwrites-input", where=output)
 
 
 def is_interactive(*inputs: object) -> bool:

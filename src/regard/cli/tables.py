@@ -60,12 +60,9 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
         source = file_sources(task, {"file": name, **settings})[0]
         source = None if fields.format_of(source) in PLAIN_FORMATS else without_target(source, fields)
     if source is None and settings:
-        raise UserError(
-            f"{', '.join(f'--{key}' for key in settings)}: only for tables, and {name} is read line by line",
-            "use a .csv, .tsv, .json or .jsonl file, or leave the option out",
-            code="unsupported-option",
-            where=next(iter(settings)),
-        )
+        problem = f"{', '.join(f'--{key}' for key in settings)}: only for tables, and {name} is read line by line"
+        remedy = "use a .csv, .tsv, .json or .jsonl file, or leave the option out"
+        raise UserError(problem, remedy, code="unsupported-option", where=next(iter(settings)))
     for line in [] if source is None else describe_sources([source], Path(), task.recipe.fields):
         report(line)
     return source
@@ -122,12 +119,9 @@ def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
         field, equals, column = item.rpartition("=")
         field = field.strip() if equals else next(iter(list(names)[index:]), "")
         if field not in names:
-            raise UserError(
-                f"`--columns` names an unknown field {field!r}" if equals else "`--columns` has too many columns",
-                f"use FIELD=COLUMN; the fields are {', '.join(names) or 'none for this task'}",
-                code="invalid-option",
-                where="columns",
-            )
+            problem = f"`--columns` names an unknown field {field!r}" if equals else "`--columns` has too many columns"
+            remedy = f"use FIELD=COLUMN; the fields are {', '.join(names) or 'none for this task'}"
+            raise UserError(problem, remedy, code="invalid-option", where="columns")
         settings[column_setting(field)] = int(column) if column.strip().isdecimal() else column.strip()
     return settings
 
@@ -197,12 +191,9 @@ class TableWriter:
             self._columns = list(values)
             self._print(self._columns)
         if unknown := values.keys() - set(self._columns):
-            raise UserError(
-                f"an example has {', '.join(sorted(unknown))}, which the first one does not have",
-                "write JSON lines instead: `--output FILE.jsonl`",
-                code="bad-record",
-                where=min(unknown),
-            )
+            problem = f"an example has {', '.join(sorted(unknown))}, which the first one does not have"
+            remedy = "write JSON lines instead: `--output FILE.jsonl`"
+            raise UserError(problem, remedy, code="bad-record", where=min(unknown))
         self._print([cell_text(name, values.get(name)) for name in self._columns])
 
     def _print_tsv(self, cells: list[str]) -> None:
