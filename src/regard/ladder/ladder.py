@@ -184,9 +184,11 @@ def read_results(ladder: Ladder) -> list[JsonObject]:
     """The results in the folder that are comparable with this ladder, in the order of the variants."""
     order = {variant.name: index for index, variant in enumerate(ladder.variants.variants)}
     manifests = [Manifest.read_or_none(path) for path in sorted(ladder.folder.glob(f"*/{RESULT}"))]
-    current = [each for each in manifests if each and each.format == FORMAT and isinstance(each.inputs, dict)]
-    comparable = [each.facts for each in current if each.inputs.get("ladder") == ladder.config_hash]
-    results = [facts for facts in comparable if facts.get("variant") in order]
+    current = [(each.inputs, each.facts) for each in manifests if each and each.format == FORMAT]
+    same = [
+        facts for inputs, facts in current if isinstance(inputs, dict) and inputs.get("ladder") == ladder.config_hash
+    ]
+    results = [facts for facts in same if facts.get("variant") in order]
     return sorted(results, key=lambda result: (order[result["variant"]], result["seed"]))
 
 

@@ -128,7 +128,7 @@ def measure_attention(
     examples = islice(list(task.read(test_split)), 500)
     short = [example for example in examples if 0 < len(example["src"].split()) <= MAX_DRAWN_WORDS]
     short.sort(key=lambda example: len(example["src"]))
-    shares = np.linspace(0.35, 0.95, measurement.pictures) if short else []
+    shares = np.linspace(0.35, 0.95, measurement.pictures if short else 0)
     drawn = [short[int(share * (len(short) - 1))] for share in shares]
     return {
         "alignment": alignment,
