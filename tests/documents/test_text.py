@@ -1,7 +1,7 @@
 """Plain text: all but the words of sentences stays as it is."""
 
 from regard.documents.document import Segment, SegmentTranslation, open_document
-from regard.documents.template import TemplateDocument
+from regard.documents.passage import TemplateDocument
 
 TEXT = "  One two.  Three!\r\n\r\n\tFour\n12 / 3\n👍\n你好。再见。"
 

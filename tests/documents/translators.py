@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 
 from regard.documents.document import Segment, SegmentTranslation, open_document
+from regard.documents.passage import TemplateDocument
 from regard.documents.sentences import word_spans
-from regard.documents.template import TemplateDocument
 
 Translate = Callable[[Segment], SegmentTranslation]
 

@@ -27,10 +27,9 @@ from typing import Protocol
 from regard.documents.html import HtmlReader
 from regard.documents.lines import read_subtitles, read_text
 from regard.documents.messages import MessageDocument
-from regard.documents.passage import CharacterBudget, ReadOptions
+from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocument
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.template import TemplateDocument
 from regard.errors import UserError
 
 __all__ = ["FORMATS", "FileDocument", "Link", "Segment", "SegmentTranslation", "open_document", "open_file"]
@@ -90,16 +89,11 @@ def open_document(
     split         False: a line is one sentence, also if it looks like several
     """
     if format not in FORMATS:
-        raise UserError(
-            f"unknown format {format!r}", f"write one of {', '.join(FORMATS)}", code="invalid-option", where="format"
-        )
+        remedy = f"write one of {', '.join(FORMATS)}"
+        raise UserError(f"unknown format {format!r}", remedy, code="invalid-option", where="format")
     if len(text) > MAX_CHARACTERS:
-        raise UserError(
-            f"the document has {len(text):,} characters",
-            f"translate parts of at most {MAX_CHARACTERS:,}",
-            code="too-large",
-            where="document",
-        )
+        problem, remedy = f"the document has {len(text):,} characters", f"translate parts of at most {MAX_CHARACTERS:,}"
+        raise UserError(problem, remedy, code="too-large", where="document")
     options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), split=split)
     return HtmlReader(options).read(text) if format == "html" else read_text(text, options)
 
@@ -125,51 +119,40 @@ def open_file(
     A file with more than `max_characters` of text is a UserError ("too-large") before it is read to its end, and so is
     a text file of more than MARKUP times as many bytes.
     """
-    ending = file_format(name)
+    ending, name = file_format(name), PurePath(name).name
     if not ending:
-        raise UserError(
-            f"{PurePath(name).name}: files of this kind cannot be translated",
-            f"give one of {', '.join(FILE_FORMATS)}",
-            code="unsupported-file",
-            where=PurePath(name).name,
-        )
+        problem, remedy = f"{name}: files of this kind cannot be translated", f"give one of {', '.join(FILE_FORMATS)}"
+        raise UserError(problem, remedy, code="unsupported-file", where=name)
     most = MAX_BYTES if max_characters is None or ending == ".docx" else min(MAX_BYTES, MARKUP * max_characters)
     if len(content) > most:
-        raise UserError(
-            f"{PurePath(name).name} has {len(content):,} bytes",
-            f"translate files of at most {most:,}",
-            code="too-large",
-            where=PurePath(name).name,
-        )
+        problem, remedy = f"{name} has {len(content):,} bytes", f"translate files of at most {most:,}"
+        raise UserError(problem, remedy, code="too-large", where=name)
     limit = None if max_characters is None else CharacterBudget(max_characters)
     options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), limit)
     if ending == ".docx":
         from regard.documents.docx import DocxDocument
 
         return DocxDocument(content, options)
-    text, encoding, bom = decode(content, PurePath(name).name, ending)
-    return EncodedDocument(READERS[ending](text, options), encoding, bom, ending == ".html")
+    text, encoding, bom = decode(content, name, ending)
+    outside = "xmlcharrefreplace" if ending == ".html" else "strict"
+    return EncodedDocument(READERS[ending](text, options), encoding, bom, outside)
 
 
 @dataclass(frozen=True)
 class EncodedDocument:
-    """A text file: its document, its encoding, and the mark of the byte order at its beginning."""
+    """A text file: its document, its encoding, its byte order mark, and what replaces characters outside of it."""
 
     document: TemplateDocument | MessageDocument
     encoding: str
     bom: bytes
-    has_entities: bool
+    outside: str
 
     @property
     def segments(self) -> Sequence[Segment]:
         return self.document.segments
 
     def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
-        """The file in its encoding. In HTML, characters outside of the encoding become entities."""
-        text = self.document.render(translations)
-        if self.has_entities:
-            return self.bom + text.encode(self.encoding, "xmlcharrefreplace")
-        return self.bom + text.encode(self.encoding)
+        return self.bom + self.document.render(translations).encode(self.encoding, self.outside)
 
 
 def decode(content: bytes, name: str, ending: str) -> tuple[str, str, bytes]:

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field, replace
 from html import unescape
 from itertools import chain
 
-from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, tokenize
-from regard.documents.passage import ReadOptions
+from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, names, tokenize
+from regard.documents.passage import ReadOptions, Slot, TemplateDocument, fill
 from regard.documents.segment import Segment, SegmentTranslation
-from regard.documents.template import Slot, TemplateDocument, fill
 from regard.errors import UserError
 
 PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml\Z")
@@ -31,18 +30,8 @@ MAX_ENTRIES, MAX_TOTAL, MAX_PART, MAX_RATIO = 5_000, 200_000_000, 30_000_000, 20
 SMALL = 10_000_000
 """Bytes below which it does not matter how much an archive is compressed."""
 MAX_NESTED = 20
-WRAPPERS = frozenset(("w:hyperlink", "w:ins", "w:smarttag", "w:fldsimple"))
-EMPTY = frozenset(
-    (
-        "w:bookmarkstart",
-        "w:bookmarkend",
-        "w:prooferr",
-        "w:commentrangestart",
-        "w:commentrangeend",
-        "w:permstart",
-        "w:permend",
-    )
-)
+WRAPPERS = names("w:hyperlink w:ins w:smarttag w:fldsimple")
+EMPTY = names("w:bookmarkstart w:bookmarkend w:prooferr w:commentrangestart w:commentrangeend w:permstart w:permend")
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -173,12 +162,12 @@ class DocxReader:
 def make_slot(items: Sequence[DocxItem], options: ReadOptions) -> DocxSlot | None:
     """The slot of a part of a paragraph: each formatting but the most frequent one is an element."""
     sizes: Counter[str] = Counter()
-    names: dict[str, str] = {}
+    looks: dict[str, str] = {}
     for item in items:
         if item.kind == "text":
             key = format_key(item.properties)
             sizes[key] += len(item.text)
-            names.setdefault(key, item.properties)
+            looks.setdefault(key, item.properties)
     base = sizes.most_common(1)[0][0]
     builder, formats, current = PassageBuilder(), list[str | None](), base
     for item in items:
@@ -190,7 +179,7 @@ def make_slot(items: Sequence[DocxItem], options: ReadOptions) -> DocxSlot | Non
                 builder.close("")
             if key != base:
                 builder.open((), Item("open", "", Token("other", "")))
-                formats.append(names[key])
+                formats.append(looks[key])
             current = key
         if item.kind == "text":
             builder.add_plain(item.text)
@@ -202,9 +191,8 @@ def make_slot(items: Sequence[DocxItem], options: ReadOptions) -> DocxSlot | Non
     if current != base:
         builder.close("")
     passage = builder.passage(options)
-    return (
-        DocxSlot(passage, escape, builder.opens, builder.closes, formats, names[base]) if passage.is_changed else None
-    )
+    slot = DocxSlot(passage, {}, builder.opens, builder.closes, formats, looks[base])
+    return slot if passage.is_changed else None
 
 
 def format_key(properties: str) -> str:
@@ -311,9 +299,14 @@ def read_archive(content: bytes) -> list[tuple[zipfile.ZipInfo, bytes]]:
     """The entries of an archive and their content; a UserError if it is damaged, or too large unpacked."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = archive.infolist()
+            entries, contents = archive.infolist(), list[bytes]()
             check_sizes(entries, len(content))
-            return [(entry, read_entry(archive, entry)) for entry in entries]
+            for entry in entries:  # at most as much as it says itself
+                with archive.open(entry) as stream:
+                    contents.append(stream.read(entry.file_size + 1))
+                if len(contents[-1]) != entry.file_size:
+                    raise damaged(f"the size of {entry.filename!r} is not what the archive says", "too-large")
+            return list(zip(entries, contents, strict=True))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise damaged(f"it is not a zip archive that can be read: {error}") from error
 
@@ -330,15 +323,6 @@ def check_sizes(entries: Sequence[zipfile.ZipInfo], size: int) -> None:
         raise damaged("two of its entries have the same name")
     if "word/document.xml" not in names:
         raise damaged("it has no word/document.xml")
-
-
-def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """The content of an entry, at most as much as it says itself."""
-    with archive.open(entry) as stream:
-        data = stream.read(entry.file_size + 1)
-    if len(data) != entry.file_size:
-        raise damaged(f"the size of {entry.filename!r} is not what the archive says", "too-large")
-    return data
 
 
 def decode_xml(data: bytes, name: str) -> str:

@@ -10,35 +10,28 @@ attributes          alt, title, placeholder, aria-label, the description of a pa
 """
 
 import html
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, tokenize
-from regard.documents.passage import Passage, ReadOptions
-from regard.documents.template import Markup, Slot, TemplateDocument
+from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, names, tokenize
+from regard.documents.passage import Markup, Passage, ReadOptions, Slot, TemplateDocument
 from regard.errors import UserError
 
 MAX_DEPTH = 512
 """How deep elements may be nested, as in browsers."""
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\S+", text))
-
-
-BLOCK = _names(
+BLOCK = names(
     "address article aside audio base blockquote body button caption center col colgroup datalist dd details dialog "
     "dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html "
     "iframe legend li link main menu menuitem meta nav noframes noscript ol optgroup option p param plaintext pre "
     "script search section select source style summary svg table tbody td template textarea tfoot th thead title tr "
     "track ul video xmp"
 )
-OPTIONAL_END = _names("body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr")
+OPTIONAL_END = names("body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr")
 """Elements that need no closing tag; they do not count as nested."""
-UNTOUCHED_INLINE = _names("code kbd samp var math")
-UNTOUCHED = UNTOUCHED_INLINE | _names("pre script style textarea svg xmp iframe")
-ATTRIBUTES = _names("alt title placeholder aria-label")
-BUTTONS = _names("submit button reset")
+UNTOUCHED = names("code kbd samp var math pre script style textarea svg xmp iframe")
+ATTRIBUTES = names("alt title placeholder aria-label")
+BUTTONS = names("submit button reset")
 
 
 class HtmlReader:
@@ -56,16 +49,15 @@ class HtmlReader:
         tokens = tokenize(page)
         for token in tokens:
             self.count_depth(token)
-            if token.kind == "open" and is_untouched(token):
+            untouched = token.name in UNTOUCHED or token.get("translate").lower() == "no"
+            if token.kind == "open" and (untouched or "notranslate" in token.get("class").split()):
                 self.add_untouched(token, tokens)
             elif token.name in BLOCK or token.is_fixed:
                 self.flush()
                 self.template += self.tag_markup(token)
-            elif token.kind == "text":
-                self.run.append(Item("text", token.raw, token))
             else:
-                kind = "empty" if token.kind == "other" or token.is_empty else token.kind
-                self.run.append(Item(kind, token.raw, token))
+                is_empty = token.kind == "other" or (token.kind != "text" and token.is_empty)
+                self.run.append(Item("empty" if is_empty else token.kind, token.raw, token))
         self.flush()
         return TemplateDocument(self.template, self.slots)
 
@@ -75,12 +67,8 @@ class HtmlReader:
             return
         self.depth = self.depth + 1 if token.kind == "open" else max(0, self.depth - (token.kind == "close"))
         if self.depth > MAX_DEPTH:
-            raise UserError(
-                f"the page has more than {MAX_DEPTH} elements inside of each other",
-                "translate its parts",
-                code="too-deep",
-                where="html",
-            )
+            problem = f"the page has more than {MAX_DEPTH} elements inside of each other"
+            raise UserError(problem, "translate its parts", code="too-deep", where="html")
 
     def add_untouched(self, token: Token, tokens: Iterator[Token]) -> None:
         """An element that is never translated, up to its closing tag."""
@@ -116,7 +104,8 @@ class HtmlReader:
                 builder.add(item, markup)
             passage = builder.passage(self.options)
             if passage.is_changed:
-                self.slots.append(Slot(passage, escaper(builder.entities), builder.opens, builder.closes))
+                entities = {"&": "&amp;", "<": "&lt;", **builder.entities}
+                self.slots.append(Slot(passage, entities, builder.opens, builder.closes))
                 markups = [(len(self.slots) - 1,)]
         self.template += [part for markup in markups for part in markup]
 
@@ -134,19 +123,12 @@ class HtmlReader:
                 continue
             passage = Passage(html.unescape(item.value), self.options, collapse=True)
             if passage.is_changed:
-                start, end = item.span
-                quote = item.quote or '"'
-                self.slots.append(Slot(passage, attribute_escaper(quote)))
+                quote = {"'": "&#39;"} if item.quote == "'" else {'"': "&quot;"}
+                self.slots.append(Slot(passage, {"&": "&amp;", "<": "&lt;", **quote}))
                 added = "" if item.quote else '"'
-                markup += [token.raw[copied:start] + added, len(self.slots) - 1, added]
-                copied = end
+                markup += [token.raw[copied : item.span[0]] + added, len(self.slots) - 1, added]
+                copied = item.span[1]
         return (*markup, token.raw[copied:])
-
-
-def is_untouched(token: Token) -> bool:
-    """True if the element of an opening tag is never translated."""
-    words = token.get("class").split()
-    return token.name in UNTOUCHED or token.get("translate").lower() == "no" or "notranslate" in words
 
 
 def is_translated_attribute(token: Token, name: str) -> bool:
@@ -156,15 +138,3 @@ def is_translated_attribute(token: Token, name: str) -> bool:
     if token.name == "input" and name == "value":
         return token.get("type").lower() in BUTTONS
     return name in ATTRIBUTES
-
-
-def escaper(entities: Mapping[str, str]) -> Callable[[str], str]:
-    """Text as it is written in a page: entities for & and <, and for the characters that were entities before."""
-    table = str.maketrans({"&": "&amp;", "<": "&lt;", **entities})
-    return lambda text: text.translate(table)
-
-
-def attribute_escaper(quote: str) -> Callable[[str], str]:
-    """The value of an attribute as it is written between quotes."""
-    table = str.maketrans({"&": "&amp;", "<": "&lt;", quote: "&quot;" if quote == '"' else "&#39;"})
-    return lambda text: text.translate(table)

@@ -16,8 +16,7 @@ import re
 from collections.abc import Iterator
 
 from regard.documents.markup import VOID, Item, PassageBuilder, Token, find_delimiters, read_markup
-from regard.documents.passage import Passage, ReadOptions
-from regard.documents.template import Slot, TemplateDocument
+from regard.documents.passage import Passage, ReadOptions, Slot, TemplateDocument
 
 _PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\})|<")
 BREAK = Token("open", "\n", "br")
@@ -35,7 +34,7 @@ def read_lines(text: str, options: ReadOptions) -> Slot | None:
         kind = "empty" if index in alone else item.kind
         builder.add(Item(kind, item.raw, item.token), (item.raw,))
     passage = builder.passage(options)
-    return Slot(passage, str, builder.opens, builder.closes) if passage.is_changed else None
+    return Slot(passage, {}, builder.opens, builder.closes) if passage.is_changed else None
 
 
 def split_items(text: str) -> Iterator[Item]:

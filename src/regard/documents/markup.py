@@ -10,14 +10,19 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from regard.documents.passage import Passage, ReadOptions
+from regard.documents.passage import Markup, Passage, ReadOptions
 from regard.documents.projecting import Element
 from regard.documents.protecting import Protected
 from regard.documents.sentences import Span
-from regard.documents.template import Markup
 
-VOID = frozenset(re.findall(r"\w+", "area base br col embed hr img input link meta param source track wbr"))
-RAW_TEXT = frozenset(re.findall(r"\w+", "script style textarea xmp iframe noembed noframes plaintext"))
+
+def names(text: str) -> frozenset[str]:
+    """The names in a text, separated by blanks."""
+    return frozenset(re.findall(r"\S+", text))
+
+
+VOID = names("area base br col embed hr img input link meta param source track wbr")
+RAW_TEXT = names("script style textarea xmp iframe noembed noframes plaintext")
 """Elements with text in which no tags are read."""
 
 _NAME = re.compile(r"<(/?)([A-Za-z][^\s/>]*|\d+(?=\s*/?>))")
@@ -112,12 +117,10 @@ def read_markup(page: str, place: int) -> Token | None:
     if page.startswith("<!--", place):
         match = _COMMENT_END.search(page, place + 2)
         return Token("other", page[place : match.end() if match else len(page)])
-    if page.startswith("<![CDATA[", place):
-        end = page.find("]]>", place)
-        return Token("other", page[place : end + 3 if end >= 0 else len(page)])
-    if page.startswith(("<!", "<?"), place):
-        end = page.find(">", place)
-        return Token("other", page[place : end + 1 if end >= 0 else len(page)])
+    for start, end in (("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">")):
+        if page.startswith(start, place):
+            found = page.find(end, place)
+            return Token("other", page[place : found + len(end) if found >= 0 else len(page)])
     match = _NAME.match(page, place)
     return read_tag(page, place, match) if match else None
 
@@ -145,7 +148,6 @@ def read_tag(page: str, place: int, name: re.Match[str]) -> Token:
 
 # ---- inline content --------------------------------------------------------------------------------------------------
 
-INVISIBLE = frozenset(("br", "wbr"))
 LETTER = re.compile(r"[^\W\d_]")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
 
@@ -232,7 +234,15 @@ class PassageBuilder:
     def add(self, item: Item, markup: Markup) -> None:
         """Any piece; `markup` is what is written for a tag."""
         if item.kind == "text":
-            self.add_text(item.raw)
+            copied = 0
+            for match in _ENTITY.finditer(item.raw) if self._reads_entities else ():
+                character = html.unescape(match[0])
+                if len(character) == 1 and match[0].endswith(";"):
+                    self.entities.setdefault(character, match[0])
+                self.add_plain(item.raw[copied : match.start()])
+                self.add_plain(character)
+                copied = match.end()
+            self.add_plain(item.raw[copied:])
         elif item.kind == "opaque":  # it is never translated, but a model reads its text
             start, words = self._length, item.text.split()
             self.add_plain(" ".join(words))
@@ -242,18 +252,6 @@ class PassageBuilder:
             self.close(item.raw)
         else:
             self.open(markup, item)
-
-    def add_text(self, raw: str) -> None:
-        """Text of the page, with entities."""
-        copied = 0
-        for match in _ENTITY.finditer(raw) if self._reads_entities else ():
-            character = html.unescape(match[0])
-            if len(character) == 1 and match[0].endswith(";"):
-                self.entities.setdefault(character, match[0])
-            self.add_plain(raw[copied : match.start()])
-            self.add_plain(character)
-            copied = match.end()
-        self.add_plain(raw[copied:])
 
     def add_plain(self, text: str) -> None:
         """Text without entities."""
@@ -272,7 +270,7 @@ class PassageBuilder:
         self.closes.append("")
         if item.kind == "open":
             self._opened.append(number)
-        elif item.token.kind == "open" and item.token.name not in INVISIBLE:
+        elif item.token.kind == "open" and item.token.name not in ("br", "wbr"):
             self._visible.append(number)
 
     def close(self, raw: str) -> None:

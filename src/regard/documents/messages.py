@@ -12,12 +12,11 @@ entries. A line break inside of a sentence is put back by word alignment; other 
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from regard.documents.lines import read_lines
-from regard.documents.passage import ReadOptions
+from regard.documents.passage import ReadOptions, Slot, TemplateDocument
 from regard.documents.segment import Segment, SegmentTranslation
-from regard.documents.template import Slot, TemplateDocument
 from regard.errors import UserError
 
 _KEYWORD = re.compile(r'\s*(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*(".*")\s*$')
@@ -40,23 +39,20 @@ class Field:
     last: int
 
 
-@dataclass
-class Entry:
-    """A message: its keywords."""
+Entry = dict[str, Field]
+"""A message: its keywords."""
 
-    fields: dict[str, Field] = field(default_factory=dict)
 
-    def missing(self) -> Iterator[tuple[Field, str]]:
-        """The translations that are missing, each with its source."""
-        source = self.fields.get("msgid")
-        if source is None or not source.value:
-            return
-        plural = self.fields.get("msgid_plural")
-        forms = [item for name, item in self.fields.items() if name.startswith("msgstr")]
-        for item in forms:
-            if not item.value:
-                is_plural = plural is not None and (item.keyword != "msgstr[0]" or len(forms) == 1)
-                yield item, plural.value if is_plural and plural else source.value
+def missing(entry: Entry) -> Iterator[tuple[Field, str]]:
+    """The translations that are missing in a message, each with its source."""
+    source, plural = entry.get("msgid"), entry.get("msgid_plural")
+    forms = [item for name, item in entry.items() if name.startswith("msgstr")]
+    for item in forms if source and source.value else ():
+        if not item.value:
+            is_plural = plural is not None and (item.keyword != "msgstr[0]" or len(forms) == 1)
+            found = plural if is_plural else source
+            assert found is not None
+            yield item, found.value
 
 
 def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
@@ -64,21 +60,18 @@ def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
     entry, current = Entry(), None
     for number, line in enumerate(lines):
         if match := _KEYWORD.match(line):
-            if match[1] in ("msgctxt", "msgid") and any(name.startswith("msgstr") for name in entry.fields):
+            if match[1] in ("msgctxt", "msgid") and any(name.startswith("msgstr") for name in entry):
                 yield entry
                 entry = Entry()
             current = Field(match[1], unquote(match[2]), number, number + 1)
-            entry.fields[match[1]] = current
+            entry[match[1]] = current
         elif (match := _STRING.match(line)) and current is not None:
             current.value += unquote(match[1])
             current.last = number + 1
         elif line.strip() and not line.lstrip().startswith("#"):
-            raise UserError(
-                f"line {number + 1} of the file is not a line of gettext: {line.strip()[:60]!r}",
-                'write msgid "...", msgstr "..." or a comment',
-                code="bad-line",
-                where=f"line {number + 1}",
-            )
+            problem = f"line {number + 1} of the file is not a line of gettext: {line.strip()[:60]!r}"
+            remedy = 'write msgid "...", msgstr "..." or a comment'
+            raise UserError(problem, remedy, code="bad-line", where=f"line {number + 1}")
         else:
             current = None
     yield entry
@@ -102,7 +95,7 @@ class MessageDocument:
 
     def __init__(self, text: str, options: ReadOptions) -> None:
         self.lines = _LINES.findall(text)
-        self.missing = [item for entry in read_entries(self.lines) for item in entry.missing()]
+        self.missing = [item for entry in read_entries(self.lines) for item in missing(entry)]
         self.messages = [read_message(source, options) for _, source in self.missing]
         self.segments: list[Segment] = [segment for message in self.messages for segment in message.segments]
 
@@ -114,8 +107,8 @@ class MessageDocument:
             count = len(message.segments)
             value = message.render(translations[used : used + count])
             used += count
-            ending = re.search(r"[\r\n]*\Z", lines[item.last - 1])
-            end = ending[0] if ending else ""
+            last = lines[item.last - 1]
+            end = last[len(last.rstrip("\r\n")) :]
             written = quote(item.keyword, value, end or "\n") + end
             lines[item.first : item.last] = [written, *[""] * (item.last - item.first - 1)]
         return "".join(lines)

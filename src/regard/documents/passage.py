@@ -9,13 +9,13 @@ rendering   1. protected parts are put back into every translated sentence (rest
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
 from regard.documents.projecting import Element, Gap, make_units, pieces, project
-from regard.documents.protecting import Glossary, Protected, find_protected
+from regard.documents.protecting import NO_TERMS, Glossary, Protected, find_protected
 from regard.documents.restoring import MaskedSentence, RestoredSentence, links_by_order, restore
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.documents.sentences import (
@@ -43,12 +43,8 @@ class CharacterBudget:
         """Count characters; a UserError if there are too many."""
         self.read += characters
         if self.read > self.characters:
-            raise UserError(
-                f"the text has more than {self.characters:,} characters",
-                "translate parts of it",
-                code="too-large",
-                where="document",
-            )
+            problem = f"the text has more than {self.characters:,} characters"
+            raise UserError(problem, "translate parts of it", code="too-large", where="document")
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class ReadOptions:
     """How texts are read: the language for sentence splitting, a glossary, placeholders of the model, and a limit."""
 
     language: str = ""
-    glossary: Glossary = field(default_factory=lambda: Glossary({}))
+    glossary: Glossary = NO_TERMS
     placeholders: tuple[str, ...] = ()
     limit: CharacterBudget | None = None
     split: bool = True
@@ -304,3 +300,89 @@ def blank_between(source_left: str, gap: str, left: str, right: str) -> str:
     if gap and not is_wide(source_left) and is_wide(left) and is_wide(right):
         return ""
     return gap
+
+
+# ---- documents: what stays as it is, and the numbers of passages in between ------------------------------------------
+
+Markup = tuple[str | int, ...]
+"""Text as it is in the document, and numbers of passages."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A passage of a document: the entities and the tags with which it is written.
+
+    An opening tag may contain passages, its attributes, which are in the document before this one.
+    """
+
+    passage: Passage
+    entities: Mapping[str, str] = field(default_factory=dict)
+    opens: Sequence[Markup] = ()
+    closes: Sequence[str] = ()
+
+    def tags(self, rendered: Sequence[str]) -> Tags:
+        """Its tags, with the passages that are rendered already."""
+        return SlotTags(self, rendered)
+
+
+@dataclass(frozen=True)
+class SlotTags:
+    """The tags of a slot, with the passages that are rendered already."""
+
+    slot: Slot
+    rendered: Sequence[str]
+
+    def text(self, text: str) -> str:
+        return text.translate(str.maketrans(dict(self.slot.entities)))
+
+    def open(self, element: int) -> str:
+        return fill(self.slot.opens[element], self.rendered)
+
+    def close(self, element: int) -> str:
+        return self.slot.closes[element]
+
+
+class TemplateDocument:
+    """A document of a template and its passages."""
+
+    def __init__(self, template: Sequence[str | int], slots: Sequence[Slot]) -> None:
+        self.template, self.slots = template, slots
+        self._counts = [len(slot.passage.segments) for slot in slots]
+        self.segments: list[Segment] = [segment for slot in slots for segment in slot.passage.segments]
+
+    def render(self, translations: Sequence[SegmentTranslation]) -> str:
+        """The translated document, from one translation for each segment."""
+        if len(translations) != len(self.segments):
+            raise ValueError(f"{len(translations)} translations for {len(self.segments)} segments")
+        remaining = iter(translations)
+        rendered: list[str] = []
+        for slot, count in zip(self.slots, self._counts, strict=True):
+            rendered.append(self.finish(slot.passage.render(islice(remaining, count), slot.tags(rendered))))
+        return fill(self.template, rendered)
+
+    def finish(self, text: str) -> str:
+        """What is written of a rendered passage; documents with rules of their own change it."""
+        return text
+
+    def render_alternatives(self, translations: Sequence[SegmentTranslation], count: int) -> list[str]:
+        """At most `count` other translations of the document, none equal to another or to the best one."""
+        found = [self.render(translations)] if count else []
+        for rank in range(max((len(item.alternatives) for item in translations), default=0) if count else 0):
+            other = self.render(list(alternatives(translations, rank)))
+            if other not in found:
+                found.append(other)
+            if len(found) > count:
+                break
+        return found[1:]
+
+
+def alternatives(translations: Sequence[SegmentTranslation], rank: int) -> Iterator[SegmentTranslation]:
+    """The alternative of every segment at a rank, or its last one; only the best translation has links."""
+    for item in translations:
+        texts = item.alternatives[: rank + 1]
+        yield SegmentTranslation(texts[-1]) if texts else item
+
+
+def fill(markup: Sequence[str | int], rendered: Sequence[str]) -> str:
+    """Markup as text, with its passages in place."""
+    return "".join(rendered[item] if isinstance(item, int) else item for item in markup)

@@ -243,16 +243,11 @@ def free_unit(node: Node, parent: Node, places: TargetIndex, taken: Sequence[Spa
         return None
     for step in range(2 * SEARCH_STEPS):
         index = expected + (step // 2 + 1 if step % 2 else -(step // 2))
-        if index in parent.units and is_free(index, taken) and places.units[index].is_word:
+        before = max(0, bisect_right(taken, (index, index + 1)) - 1)
+        is_free = not any(start <= index < stop for start, stop in taken[before : before + 2])
+        if is_free and index in parent.units and places.units[index].is_word:
             return range(index, index + 1)
     return None
-
-
-def is_free(index: int, taken: Sequence[Span]) -> bool:
-    """True if a unit is in none of the disjoint, ordered ranges."""
-    before = bisect_right(taken, (index, index + 1)) - 1
-    candidates = taken[max(0, before) : before + 2]
-    return not any(start <= index < stop for start, stop in candidates)
 
 
 def outside_of(place: int, taken: Sequence[Span], units: Sequence[Unit]) -> int:
@@ -273,9 +268,7 @@ def include_blanks(parent: Node, source: str, target: str) -> None:
         following = parent.children[number + 1].begin if number + 1 < len(parent.children) else parent.finish
         if node.units:
             if source[node.start].isspace():
-                node.begin = max(
-                    end, node.begin - len(target[end : node.begin]) + len(target[end : node.begin].rstrip())
-                )
+                node.begin = max(end, end + len(target[end : node.begin].rstrip()))
             if source[node.end - 1].isspace():
                 gap = target[node.finish : following]
                 node.finish += len(gap) - len(gap.lstrip())

@@ -63,7 +63,15 @@ class Glossary:
     """
 
     def __init__(self, terms: Mapping[str, str]) -> None:
-        check_glossary(terms)
+        for source, target in terms.items():
+            if source != source.strip() or not WORD.match(source) or not target.strip() or "\n" in source + target:
+                problem = f"the glossary has the term {source!r} for {target!r}"
+                remedy = "a term and its translation are one line each, with no blank space around them"
+                raise UserError(problem, remedy, code="bad-glossary", where="glossary")
+        longest = max((len(source) + len(target) for source, target in terms.items()), default=0)
+        if len(terms) > MAX_TERMS or longest > MAX_TERM_CHARACTERS:
+            remedy = f"at most {MAX_TERMS:,} terms of {MAX_TERM_CHARACTERS} characters are possible"
+            raise UserError(f"the glossary has {len(terms):,} terms", remedy, code="too-large", where="glossary")
         self._outputs: dict[str, str] = {}
         lengths: dict[str, set[int]] = {}
         for source, target in sorted(terms.items(), key=lambda item: -len(item[0])):
@@ -91,25 +99,6 @@ class Glossary:
                     yield Protected(word.start(), last, output, is_term=True)
                     end = last
                     break
-
-
-def check_glossary(terms: Mapping[str, str]) -> None:
-    """Raise UserError for terms that cannot be found or written."""
-    for source, target in terms.items():
-        if source != source.strip() or not WORD.match(source) or not target.strip() or "\n" in source + target:
-            raise UserError(
-                f"the glossary has the term {source!r} for {target!r}",
-                "a term and its translation are one line each, with no blank space around them",
-                code="bad-glossary",
-                where="glossary",
-            )
-    if len(terms) > MAX_TERMS or max((len(key) + len(terms[key]) for key in terms), default=0) > MAX_TERM_CHARACTERS:
-        raise UserError(
-            f"the glossary has {len(terms):,} terms",
-            f"at most {MAX_TERMS:,} terms of {MAX_TERM_CHARACTERS} characters are possible",
-            code="too-large",
-            where="glossary",
-        )
 
 
 def capitalised(text: str) -> str:
@@ -143,7 +132,8 @@ def find_code(text: str) -> Iterator[Span]:
     for match in CODE.finditer(text):
         start, end = match.span()
         if _ADDRESS.match(match[0]):
-            end = start + len(trim_address(match[0]))
+            trimmed = match[0].rstrip(_TRAILING)  # "(" in it keeps its ")"
+            end = start + len(trimmed) + ("(" in trimmed and match[0].startswith(")", len(trimmed)))
         if start != last:
             if last > first:
                 yield first, last
@@ -151,12 +141,6 @@ def find_code(text: str) -> Iterator[Span]:
         last = end
     if last > first:
         yield first, last
-
-
-def trim_address(address: str) -> str:
-    """An address without the punctuation of the sentence around it; "(" in it keeps its ")"."""
-    trimmed = address.rstrip(_TRAILING)
-    return trimmed + ")" if "(" in trimmed and address[len(trimmed) :].startswith(")") else trimmed
 
 
 def merge(first: list[Protected], second: list[Protected]) -> list[Protected]:

@@ -131,7 +131,8 @@ def find_copies(masked: MaskedSentence, translation: str) -> tuple[dict[int, Spa
         pattern = copy_pattern(
             text, masked.source[max(0, part.start - 1) : part.start], masked.source[part.end : part.end + 1]
         )
-        start = find_apart(translation, pattern, searched.get(text, 0), taken)
+        matches = pattern.finditer(translation, searched.get(text, 0))
+        start = next((match.start() for match in matches if not any(taken[slice(*match.span())])), -1)
         searched[text] = len(translation) if start < 0 else start + len(text)
         if start >= 0:
             found[number] = (start, start + len(text))
@@ -145,14 +146,6 @@ def copy_pattern(text: str, before: str, after: str) -> re.Pattern[str]:
     is_words = re.match(_IN_WORD, text) and re.match(_IN_WORD, text[-1])
     end = f"(?!{_IN_WORD})" if is_words and not re.match(_IN_WORD, after) else ""
     return re.compile(start + re.escape(text) + end)
-
-
-def find_apart(text: str, pattern: re.Pattern[str], start: int, taken: bytearray) -> int:
-    """Where a pattern is in a text, of no character that is taken; -1 if it is not there."""
-    for match in pattern.finditer(text, start):
-        if not any(taken[slice(*match.span())]):
-            return match.start()
-    return -1
 
 
 def find_translated(

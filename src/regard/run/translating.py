@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regard.documents.document import open_document
+from regard.documents.passage import TemplateDocument
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
-from regard.documents.template import TemplateDocument
 from regard.run.alignment import align
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import chunk

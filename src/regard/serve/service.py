@@ -4,6 +4,8 @@ Every method may raise a ServiceError, and a UserError for an input that its tas
 """
 
 import asyncio
+import html
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,14 +14,14 @@ from typing import Any, TypeVar, cast
 
 from regard.bundled.identification import Detected, identifier, identify
 from regard.documents.document import open_file
+from regard.documents.passage import TemplateDocument
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
-from regard.documents.template import TemplateDocument
 from regard.errors import UserError
 from regard.run.model import Input, Model
 from regard.run.translating import open_text
 from regard.serve.errors import ServiceError
-from regard.serve.languages import NamedDirection, ServedLanguages, parse_languages, without_tags
+from regard.serve.languages import NamedDirection, ServedLanguages, parse_languages
 from regard.serve.segments import OnSegment, Predict, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
@@ -34,6 +36,7 @@ OnTextSegment = Callable[[int, int, str, bool], None]
 Identify = Callable[[Sequence[str], int], list[list[Detected]]]
 DETECTED = 3
 """Languages of a detection."""
+TAG = re.compile(r"<[^<>]*>")
 LONG_TEXT = 4000
 """Characters from which a text is split and put together in another thread than that of the connections."""
 
@@ -209,12 +212,7 @@ class Service:
             return list(await asyncio.gather(*texts))
 
     async def _translate_text(
-        self,
-        request: TranslateRequest,
-        number: int,
-        plan: Plan,
-        glossary: Glossary,
-        on_segment: OnTextSegment | None,
+        self, request: TranslateRequest, number: int, plan: Plan, glossary: Glossary, on_segment: OnTextSegment | None
     ) -> TranslatedText:
         text = request.texts[number]
         if plan.run is None or not any(map(str.isalpha, text)):
@@ -293,7 +291,9 @@ class Service:
         if source is not None:
             return [self._plan_one(languages.choose(source, target), None)] * len(request.texts)
         sources = [source for source, other, _ in languages.directions if target in (None, other)]
-        texts = request.texts if request.format == "text" else [without_tags(text) for text in request.texts]
+        texts = request.texts
+        if request.format == "html":  # the language of the words, and not of the tags
+            texts = [html.unescape(TAG.sub(" ", text)) for text in texts]
         return [
             self._plan_one(languages.choose(found[0].language if found else (sources or [""])[0], target), found)
             for found in await self._detect_among(texts, set(languages.codes), set(sources))
