@@ -38,13 +38,11 @@ class ApiKeys:
         lines = read_text(file).splitlines() if file is not None else []
         values = [value for line in lines if (value := COMMENT.sub("", line).strip())]
         if file is not None and not values:
-            raise UserError(
-                f"{file} has no API key",
-                "write one key a line, or leave out --api-keys to serve without keys",
-                code="no-data",
-                where=file,
-            )
-        return cls([digest(value) for value in [*values, *environment.replace(",", " ").split()]])
+            remedy = "write one key a line, or leave out --api-keys to serve without keys"
+            raise UserError(f"{file} has no API key", remedy, code="no-data", where=file)
+        values += environment.replace(",", " ").split()
+        sums = (key if DIGEST.fullmatch(key) else hashlib.sha256(key.encode()).hexdigest() for key in values)
+        return cls([bytes.fromhex(digest) for digest in sums])
 
     @property
     def required(self) -> bool:
@@ -94,23 +92,18 @@ class Access:
     def check(self, request: HTTPConnection, key: str | None = None) -> None:
         """Raise a ServiceError (missing-key, wrong-key, too-many-requests) if a request is not allowed.
 
-        `key` is the key that an API read from its own place; otherwise it is that of the header, see `header_key`.
+        `key` is the key that an API read from its own place; otherwise it is that of the header `Authorization: Bearer
+        KEY`, or `DeepL-Auth-Key KEY`, or `X-API-Key: KEY`.
         """
-        key = key or header_key(request)
+        scheme, _, header = request.headers.get("authorization", "").partition(" ")
+        bearer = header if scheme.lower() in ("bearer", "deepl-auth-key") else request.headers.get("x-api-key", "")
+        key = key or bearer.strip()
         owner = self.keys.owner(key) if key else None
         address = request.client.host if request.client else ""
         self.limit.check(owner or address.encode())  # wrong keys count too, against trying many keys
         if self.keys.required and owner is None:
             code, problem = ("wrong-key", "the API key is wrong") if key else ("missing-key", "an API key is needed")
             raise ServiceError(code, problem, "send the header Authorization: Bearer KEY")
-
-
-def header_key(request: HTTPConnection) -> str:
-    """The key of the header `Authorization: Bearer KEY`, or `DeepL-Auth-Key KEY`, or `X-API-Key: KEY`."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() in ("bearer", "deepl-auth-key"):
-        return key.strip()
-    return request.headers.get("x-api-key", "").strip()
 
 
 def access_of(request: HTTPConnection) -> Access:
@@ -125,8 +118,3 @@ async def check_access(request: HTTPConnection) -> None:
     It is a coroutine, so that requests are counted in one thread: FastAPI calls other functions in several threads.
     """
     access_of(request).check(request)
-
-
-def digest(value: str) -> bytes:
-    """The sha256 sum of a key, or the sum itself."""
-    return bytes.fromhex(value) if DIGEST.fullmatch(value) else hashlib.sha256(value.encode()).digest()

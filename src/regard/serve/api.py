@@ -40,10 +40,19 @@ class Body(BaseModel):
         return values
 
 
-class Translate(Body):
-    """Texts to translate."""
+class Texts(Body):
+    """Texts without any options."""
 
     text: str | list[str] = Field(description="one text, or several")
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class Translate(Texts):
+    """Texts to translate."""
+
     source: Language | None = Field(None, description="the language of the texts; without it, it is detected for each")
     target: Language | None = Field(None, description="the language to translate to; needed if there are several")
     format: Literal["text", "html"] = Field("text", description="html: tags stay, and move with their words")
@@ -52,11 +61,11 @@ class Translate(Body):
     run: str | None = Field(None, description="the run that translates; without it, the first one that can")
     links: bool = Field(False, description="which characters come from which (format text)")
 
-
-class Texts(Body):
-    """Texts without any options."""
-
-    text: str | list[str] = Field(description="one text, or several")
+    def request(self) -> TranslateRequest:
+        """The request of the service; the source "auto" means that it is detected."""
+        source = None if self.source in ("", "auto") else self.source
+        options = self.format, self.alternatives, self.glossary, self.run, self.links
+        return TranslateRequest(self.texts, source, self.target, *options)
 
 
 class Predict(Body):
@@ -88,19 +97,18 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.post("/translate")
     async def translate(body: Translate) -> dict[str, Any]:
         """Translate texts."""
-        return {"translations": [asdict(text) for text in await service.translate(to_request(body))]}
+        return {"translations": [asdict(text) for text in await service.translate(body.request())]}
 
     @router.post("/translate/stream", response_class=StreamingResponse)
     async def translate_stream(body: Translate) -> StreamingResponse:
         """Translate texts as server-sent events: each sentence when it is ready, then each text, then "done"."""
-        return TranslationEvents(service, to_request(body))
+        return TranslationEvents(service, body.request())
 
     @router.post("/detect")
     async def detect(body: Texts) -> dict[str, Any]:
         """Detect the language of each text; confidences are probabilities."""
-        texts = as_list(body.text)
-        service.check_size(TranslateRequest(texts, None, None))
-        return {"detected": [[asdict(item) for item in found] for found in await service.detect(texts)]}
+        service.check_size(TranslateRequest(body.texts, None, None))
+        return {"detected": [[asdict(item) for item in found] for found in await service.detect(body.texts)]}
 
     @router.post("/predict/{run}")
     async def predict(run: str, body: Predict) -> dict[str, Any]:
@@ -130,22 +138,9 @@ async def embed_inputs(service: Service, run: str, inputs: Sequence[Input], feat
     return await service.call(run, embed)
 
 
-def to_request(body: Translate) -> TranslateRequest:
-    """The request of the service; the source "auto" means that it is detected."""
-    source = None if body.source in (None, "", "auto") else body.source
-    return TranslateRequest(
-        as_list(body.text), source, body.target, body.format, body.alternatives, body.glossary, body.run, body.links
-    )
-
-
-def as_list(text: str | list[str]) -> list[str]:
-    """One text as a list."""
-    return [text] if isinstance(text, str) else text
-
-
 def check_inputs(inputs: Sequence[Input], settings: ServeSettings) -> None:
     """Raise a ServiceError if there are too many inputs, or too long ones; a choice counts as an input."""
-    size = sum(len(value) if isinstance(value, str) else len(str(value)) for value in inputs)
+    size = sum(len(str(value)) for value in inputs)
     choices = [value.get("choices") for value in inputs if isinstance(value, Mapping)]
     count = len(inputs) + sum(len(found) - 1 for found in choices if isinstance(found, list) and found)
     if count > settings.max_batch_texts or size > settings.max_characters:

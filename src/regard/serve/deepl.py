@@ -59,25 +59,10 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     router = APIRouter(tags=["DeepL"], prefix=PREFIX, responses=ERRORS.responses)
     types = ("application/json", "application/x-www-form-urlencoded")
     body = {"requestBody": {"required": True, "content": {media: {"schema": BODY} for media in types}}}
-
-    @router.post("/translate", openapi_extra=body)
-    async def translate(request: Request) -> Response:
-        """Translate texts."""
-        return JSONResponse(await api.translate(await api.read(request)))
-
-    @router.get("/languages")
-    @router.post("/languages", include_in_schema=False)
-    async def languages(request: Request) -> Response:
-        """The source languages, or with type=target the target languages."""
-        return JSONResponse(api.list_languages(await api.read(request)))
-
-    @router.get("/usage")
-    @router.post("/usage", include_in_schema=False)
-    async def usage(request: Request) -> Response:
-        """The characters translated since the start of the server."""
-        await api.read(request)
-        return JSONResponse({"character_count": api.characters, "character_limit": NO_LIMIT})
-
+    router.post("/translate", openapi_extra=body)(api.translate)
+    for path, respond in (("/languages", api.languages), ("/usage", api.usage)):
+        router.post(path, include_in_schema=False)(respond)
+        router.get(path)(respond)
     return router
 
 
@@ -101,26 +86,33 @@ class DeepL:
             raise ServiceError(error.code, problem) from error
         return fields
 
-    async def translate(self, fields: RequestFields) -> dict[str, object]:
-        """The response of /v2/translate."""
-        request = self.parse(fields)
+    async def translate(self, request: Request) -> Response:
+        """Translate texts."""
+        fields = await self.read(request)
+        parsed = self.parse(fields)
         try:
-            translated = await self.service.translate(request)
+            translated = await self.service.translate(parsed)
         except ServiceError as error:
             if error.code in ("unknown-pair", "unknown-language"):
                 raise invalid("Value for 'target_lang' not supported.", error.where) from error
             raise
-        billed = sum(map(len, request.texts))
-        self.characters += billed
+        self.characters += sum(map(len, parsed.texts))
+        billed = fields["show_billed_characters"]
+        is_billed = billed == 1 or (isinstance(billed, str) and billed.lower() in ("1", "true"))
         responses: list[dict[str, object]] = []
-        for text, item in zip(request.texts, translated, strict=True):
+        for text, item in zip(parsed.texts, translated, strict=True):
             response: dict[str, object] = {"detected_source_language": item.source.upper(), "text": item.text}
-            if is_true(fields["show_billed_characters"]):
+            if is_billed:
                 response["billed_characters"] = len(text)
             if fields["model_type"]:
                 response["model_type_used"] = MODEL_TYPE
             responses.append(response)
-        return {"translations": responses}
+        return JSONResponse({"translations": responses})
+
+    async def usage(self, request: Request) -> Response:
+        """The characters translated since the start of the server."""
+        await self.read(request)
+        return JSONResponse({"character_count": self.characters, "character_limit": NO_LIMIT})
 
     def parse(self, fields: RequestFields) -> TranslateRequest:
         """The request that the fields mean."""
@@ -142,20 +134,19 @@ class DeepL:
         target = find(languages, fields["target_lang"], "target_lang")
         return TranslateRequest(texts, source, target, FORMATS[tags], glossary=as_glossary(fields["glossary"]))
 
-    def list_languages(self, fields: RequestFields) -> list[dict[str, object]]:
-        """The response of /v2/languages."""
+    async def languages(self, request: Request) -> Response:
+        """The source languages, or with type=target the target languages."""
+        fields = await self.read(request)
         kind = fields["type"] or "source"
         if kind not in ("source", "target"):
             raise invalid("Value for 'type' not supported.", "type")
         languages = self.service.languages()
         if kind == "source":
-            return [{"language": code.upper(), "name": name_of(code)} for code in languages.sources]
+            sources = [code for code in languages.codes if languages.targets(code)]
+            return JSONResponse([{"language": code.upper(), "name": name_of(code)} for code in sources])
         targets = [code for code in languages.codes if code in {target for _, target in languages.pairs}]
-        return [
-            {"language": written, "name": name, "supports_formality": False}
-            for code in targets
-            for written, name in VARIANTS.get(code, {code.upper(): name_of(code)}).items()
-        ]
+        names = [item for code in targets for item in VARIANTS.get(code, {code.upper(): name_of(code)}).items()]
+        return JSONResponse([{"language": code, "name": name, "supports_formality": False} for code, name in names])
 
 
 def find(languages: ServedLanguages, code: object, name: str) -> str:
@@ -166,8 +157,3 @@ def find(languages: ServedLanguages, code: object, name: str) -> str:
     if found is None:
         raise invalid(f"Value for '{name}' not supported.", name)
     return found
-
-
-def is_true(value: object) -> bool:
-    """A boolean of JSON, or 1 or true in a form."""
-    return value is True or value == 1 or (isinstance(value, str) and value.lower() in ("1", "true"))

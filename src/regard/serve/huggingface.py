@@ -19,7 +19,7 @@ compares one sentence with others: by the scores of a regression run, else by th
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -67,17 +67,8 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     api = HuggingFace(service, settings)
     router = APIRouter(tags=["Hugging Face"], responses=ERRORS.responses, dependencies=[Depends(check_access)])
     body = {"requestBody": {"required": True, "content": {"application/json": {"schema": BODY}}}}
-
-    @router.post("/models/{run}", openapi_extra=body)
-    async def predict(request: Request, run: str) -> Response:
-        """Predict with a run of any task."""
-        return JSONResponse(finite(await api.respond(run, "", json_object(await request.body()))))
-
-    @router.post("/models/{run}/pipeline/{pipeline}", openapi_extra=body)
-    async def pipeline(request: Request, run: str, pipeline: str) -> Response:
-        """Predict, or compute vectors of texts (feature-extraction), or compare sentences (sentence-similarity)."""
-        return JSONResponse(finite(await api.respond(run, pipeline, json_object(await request.body()))))
-
+    router.post("/models/{run}", openapi_extra=body)(api.predict)
+    router.post("/models/{run}/pipeline/{pipeline}", openapi_extra=body)(api.pipeline)
     return router
 
 
@@ -87,6 +78,14 @@ class HuggingFace:
 
     service: Service
     settings: ServeSettings
+
+    async def predict(self, request: Request, run: str) -> Response:
+        """Predict with a run of any task."""
+        return JSONResponse(finite(await self.respond(run, "", json_object(await request.body()))))
+
+    async def pipeline(self, request: Request, run: str, pipeline: str) -> Response:
+        """Predict, or compute vectors of texts (feature-extraction), or compare sentences (sentence-similarity)."""
+        return JSONResponse(finite(await self.respond(run, pipeline, json_object(await request.body()))))
 
     async def respond(self, name: str, pipeline: str, body: Mapping[str, object]) -> object:
         """The response to a request; `pipeline` is empty if the task of the run decides."""
@@ -98,7 +97,11 @@ class HuggingFace:
             raise invalid("'parameters' is not an object", "parameters")
         if body.get("stream"):
             raise invalid("responses are not streamed", "stream")
-        inputs, single = as_inputs(body["inputs"])
+        single = not isinstance(body["inputs"], list)
+        given = body["inputs"] if isinstance(body["inputs"], list) else [body["inputs"]]
+        inputs: list[Input] = [item for item in given if isinstance(item, str | dict)]
+        if not inputs or len(inputs) < len(given):
+            raise invalid("'inputs' is not a text, an object or a list of these", "inputs")
         check_inputs(inputs, self.settings)
         if pipeline == SIMILARITY or (single and isinstance(inputs[0], dict) and "source_sentence" in inputs[0]):
             return await self.similarity(run, inputs[0])
@@ -111,7 +114,8 @@ class HuggingFace:
         check_inputs(examples, self.settings)  # parameters may add to the inputs
         predictions = await self.service.predict(name, examples, **adapter.options(run.task, parameters))
         pairs = zip(examples, predictions, strict=True)
-        return adapter.join([adapter.response(run.task, *pair, parameters) for pair in pairs], single)
+        responses = [adapter.response(run.task, *pair, parameters) for pair in pairs]
+        return responses[0] if single and not adapter.wrap else responses
 
     async def translate(self, run: ServedRun, inputs: list[Input], parameters: Json) -> list[Json]:
         """The translation of each text."""
@@ -148,16 +152,6 @@ class HuggingFace:
         return [sum(a * b for a, b in zip(first, vector, strict=True)) for vector in rest]
 
 
-def as_inputs(value: object) -> tuple[list[Input], bool]:
-    """The inputs as a list, and whether there was only one."""
-    single = not isinstance(value, list)
-    given = value if isinstance(value, list) else [value]
-    values: list[Input] = [item for item in given if isinstance(item, str | dict)]
-    if not values or len(values) < len(given):
-        raise invalid("'inputs' is not a text, an object or a list of these", "inputs")
-    return values, single
-
-
 def language(value: object, name: str) -> str | None:
     """A code of a language, or None: "en" of "en_XX" and "eng_Latn" too, as multilingual models write them.
 
@@ -188,10 +182,6 @@ class ResponseAdapter:
     """The prediction options that parameters mean; parameters of other libraries are left out."""
     wrap: bool = False
     """True if the response for one input is a list with one element, and not the element."""
-
-    def join(self, responses: list[Any], single: bool) -> Any:
-        """The response to the whole request."""
-        return responses[0] if single and not self.wrap else responses
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------
@@ -225,22 +215,15 @@ def mask_options(task: AnyTask, parameters: Json) -> Json:
 
 def generation_options(task: AnyTask, parameters: Json) -> Json:
     """The options of text generation."""
-    options: Json = {}
     length = whole(parameters, "max_new_tokens", 1, MAX_NEW_TOKENS)
     count = whole(parameters, "num_return_sequences", 1, 16)
-    if length is not None:
-        options["max_length"] = length
-    if count is not None:
-        options["nbest"] = count
+    options: Json = {"max_length": length, "nbest": count}
+    sampling = {name: parameters.get(name) for name in ("temperature", "top_k", "top_p")}
     if parameters.get("do_sample") is False:
-        return options | {"search": "beam"} if count is not None and count > 1 else options | {"search": "greedy"}
-    sampling = {
-        name: parameters[name] for name in ("temperature", "top_k", "top_p") if parameters.get(name) is not None
-    }
-    if sampling or parameters.get("do_sample") is True:
-        seed = whole(parameters, "seed", 0, 1 << 62)
-        options |= {"search": "sample", **sampling} | ({} if seed is None else {"seed": seed})
-    return options
+        options["search"] = "beam" if (count or 1) > 1 else "greedy"
+    elif parameters.get("do_sample") is True or any(value is not None for value in sampling.values()):
+        options |= {"search": "sample", **sampling, "seed": whole(parameters, "seed", 0, 1 << 62)}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def whole(parameters: Json, name: str, least: int, most: int) -> int | None:
@@ -271,7 +254,11 @@ def entities(task: AnyTask, example: Input, prediction: Prediction, parameters: 
     """Entities with their places in the text; with aggregation_strategy "none", or without entities, tagged words."""
     words, tags, p = prediction["words"], prediction["tags"], prediction.get("probabilities", [])
     text = example if isinstance(example, str) else " ".join(words)
-    spans = word_spans(text, words)
+    spans, end = list[tuple[int, int]](), 0
+    for word in words:
+        start = max(text.find(word, end), end)
+        end = start + len(word)
+        spans.append((start, end))
     ignored = parameters.get("ignore_labels", [OUTSIDE])
     if "entities" in prediction and parameters.get("aggregation_strategy") != "none":
         groups = [("entity_group", item["type"], item["start"], item["end"]) for item in prediction["entities"]]
@@ -288,16 +275,6 @@ def entities(task: AnyTask, example: Input, prediction: Prediction, parameters: 
         for kind, label, first, last in groups
         if not isinstance(ignored, list) or label not in ignored
     ]
-
-
-def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """First and last character of each word in its text."""
-    spans, end = [], 0
-    for word in words:
-        start = max(text.find(word, end), end)
-        end = start + len(word)
-        spans.append((start, end))
-    return spans
 
 
 def answers(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> Json | list[Json]:
@@ -353,23 +330,17 @@ def generated(task: AnyTask, example: Input, prediction: Prediction, parameters:
     prompt = example if isinstance(example, str) else str(example["text"])
     results = []
     for item in prediction["continuations"]:
-        text = item["text"]
-        if not parameters.get("return_full_text"):
-            text = text.removeprefix(prompt)
-        text, finish = cut(text, parameters.get("stop"), "eos_token" if item["finished"] else "length")
-        result: Json = {"generated_text": text}
+        text = item["text"] if parameters.get("return_full_text") else item["text"].removeprefix(prompt)
+        stop = parameters.get("stop")
+        stops = [mark for mark in stop if isinstance(mark, str) and mark] if isinstance(stop, list) else []
+        end = min((place for place in map(text.find, stops) if place >= 0), default=None)
+        result: Json = {"generated_text": text[:end]}
         if parameters.get("details"):
+            finish = "stop_sequence" if end is not None else "eos_token" if item["finished"] else "length"
             count = len(item["tokens"])
             result["details"] = {"finish_reason": finish, "generated_tokens": count, "prefill": [], "tokens": []}
         results.append(result)
     return results
-
-
-def cut(text: str, stop: object, finish: str) -> tuple[str, str]:
-    """A text up to the first of some texts, and why it ends."""
-    stops = [item for item in stop if isinstance(item, str) and item] if isinstance(stop, list) else []
-    places = [place for place in map(text.find, stops) if place >= 0]
-    return (text[: min(places)], "stop_sequence") if places else (text, finish)
 
 
 def choices(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> list[Json]:

@@ -9,8 +9,6 @@ Our own API and that of Hugging Face accept all usual codes of Chinese. A run th
 language identification does; it writes simplified characters.
 """
 
-import html
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +23,6 @@ NamedDirection = tuple[str, str, str]
 ALIASES = {"zh": "zh-Hans", "zt": "zh-Hant", "pb": "pt-BR"}
 """Short codes of LibreTranslate and the codes that it writes for them."""
 WRITTEN = ALIASES | {long.lower(): long for long in ALIASES.values()}
-TAG = re.compile(r"<[^<>]*>")
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,6 @@ class ServedLanguages:
     def targets(self, source: str) -> list[str]:
         """The languages that a language can be translated to."""
         return [code for code in self.codes if (source, code) in self.pairs]
-
-    @property
-    def sources(self) -> list[str]:
-        """The languages that can be translated."""
-        return [code for code in self.codes if self.targets(code)]
 
     def find(self, code: str, is_source: bool = False) -> str | None:
         """Our code of a language that LibreTranslate would know; None if it is not served.
@@ -105,19 +97,10 @@ def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[
         source, colon, target = pair.partition(":")
         if not colon or not source or not target or name not in models:
             problem = "no such run" if name and source and target else "not of the form RUN=SOURCE:TARGET"
-            raise UserError(
-                f"`--languages {value}`: {problem}",
-                f"write RUN=SOURCE:TARGET, for example {next(iter(models), 'de')}=en:de",
-                code="invalid-option",
-                where="languages",
-            )
+            remedy = f"write RUN=SOURCE:TARGET, for example {next(iter(models), 'de')}=en:de"
+            raise UserError(f"`--languages {value}`: {problem}", remedy, code="invalid-option", where="languages")
         directions[name] = (*directions.get(name, ()), (source.lower(), target.lower()))
     return directions
-
-
-def without_tags(text: str) -> str:
-    """The words of HTML, so that the language of a text is detected and not that of its tags."""
-    return html.unescape(TAG.sub(" ", text))
 
 
 def public_code(code: str) -> str:

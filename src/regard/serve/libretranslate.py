@@ -7,7 +7,8 @@ Requests are JSON, a form or a query string. Errors are {"error": "..."} with th
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from regard.errors import UserError
 from regard.serve.access import access_of
 from regard.serve.errors import TEXT, ServiceError, text_format
 from regard.serve.fields import FORM_TYPES, RequestFields, as_glossary, as_texts, content_type, invalid, read_fields
-from regard.serve.languages import ServedLanguages, name_of, public_code
+from regard.serve.languages import name_of, public_code
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 
@@ -140,29 +141,11 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of LibreTranslate's API."""
     api = LibreTranslate(service, settings)
     router = APIRouter(tags=["LibreTranslate"], responses=ERRORS.responses)
-
-    @router.post("/translate", openapi_extra=request_body(Translate))
-    async def translate(request: Request) -> Response:
-        """Translate a text or several."""
-        return JSONResponse(await api.translate(await api.read(request)))
-
-    @router.post("/detect", openapi_extra=request_body(Detect))
-    async def detect(request: Request) -> Response:
-        """The languages that a text may have, at most 3, with a confidence from 0 to 100."""
-        return JSONResponse(await api.detect(await api.read(request)))
-
-    @router.get("/languages")
-    @router.head("/languages", include_in_schema=False)
-    async def languages() -> Response:
-        """The languages, each with those it can be translated to."""
-        return JSONResponse(api.list_languages())
-
-    @router.post("/languages", include_in_schema=False)
-    async def languages_of_form(request: Request) -> Response:
-        """The same for a form, as libretranslatepy asks; LibreTranslate refuses every POST."""
-        if content_type(request) not in FORM_TYPES:
-            raise HTTPException(405, headers={"Allow": "GET"})
-        return JSONResponse(api.list_languages())
+    router.post("/translate", openapi_extra=request_body(Translate))(api.translate)
+    router.post("/detect", openapi_extra=request_body(Detect))(api.detect)
+    router.head("/languages", include_in_schema=False)(api.languages)
+    router.get("/languages")(api.languages)
+    router.post("/languages", include_in_schema=False)(api.languages)
 
     @router.get("/health")
     @router.head("/health", include_in_schema=False)
@@ -170,10 +153,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         """Say that the server runs."""
         return JSONResponse({"status": "ok"})
 
-    @router.get("/frontend/settings")
-    async def frontend_settings(request: Request) -> Response:
-        """Limits and languages for a page."""
-        return JSONResponse(api.frontend_settings(access_of(request).keys.required))
+    router.get("/frontend/settings")(api.frontend_settings)
 
     @router.post("/suggest", openapi_extra=request_body(Suggest))
     async def suggest() -> Response:
@@ -185,50 +165,20 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         """These routes as Swagger 2.0; /openapi.json has all routes."""
         return JSONResponse(swagger(router))
 
-    add_file_routes(router, api)
+    router.post("/translate_file", openapi_extra=request_body(TranslateFile))(api.translate_file)
+    router.get("/download_file/{name}")(api.download_file)
     return router
-
-
-def add_file_routes(router: APIRouter, api: "LibreTranslate") -> None:
-    """Add /translate_file and /download_file/NAME."""
-    store = FileStore(max_bytes=max(MAX_BYTES, 4 * api.settings.max_body))
-
-    @router.post("/translate_file", openapi_extra=request_body(TranslateFile))
-    async def translate_file(request: Request) -> Response:
-        """Translate a file; the response says where to download the result within half an hour."""
-        fields = await api.read(request)
-        key = store.put(*await api.translate_upload(fields))
-        store.purge_later(asyncio.get_running_loop())
-        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
-
-    @router.get("/download_file/{name}")
-    async def download_file(name: str) -> Response:
-        """A translated file, as an attachment: a browser stores it and does not show it."""
-        file = store.get(name)
-        if file is None:
-            return JSONResponse({"error": "the file does not exist, or not any more"}, 404)
-        headers = {
-            "Content-Type": MEDIA_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream"),
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
-            "X-Content-Type-Options": "nosniff",
-        }
-        return Response(file.content, headers=headers)
 
 
 # ---- responses ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class LibreTranslate:
-    """The responses of LibreTranslate's API, from the fields of a request to JSON."""
+    """The responses of LibreTranslate's API."""
 
-    service: Service
-    settings: ServeSettings
-
-    @property
-    def languages(self) -> ServedLanguages:
-        """The languages of the runs that are served now."""
-        return self.service.languages()
+    def __init__(self, service: Service, settings: ServeSettings) -> None:
+        self.service, self.settings = service, settings
+        self.store = FileStore(max_bytes=max(MAX_BYTES, 4 * settings.max_body))
 
     async def read(self, request: Request) -> RequestFields:
         """The fields of a request, if its key is allowed and it is not one too many."""
@@ -236,25 +186,33 @@ class LibreTranslate:
         try:
             access_of(request).check(request, fields.text("api_key"))
         except ServiceError as error:
-            raise access_error(error, self.settings) from error
+            texts = {
+                "wrong-key": "Invalid API key",
+                "missing-key": "Please contact the server operator to get an API key",
+                "too-many-requests": f"Slowdown: {self.settings.requests_per_minute} per 1 minute",
+            }
+            raise ServiceError(error.code, texts[error.code], retry_after=error.retry_after) from error
         return fields
 
     # ---- translate --------------------------------------------------------------------------------------------------
 
-    async def translate(self, fields: RequestFields) -> dict[str, object]:
-        """The response of /translate."""
-        require(fields, "q", "source", "target")
-        texts = as_texts(fields["q"], "q")
-        self.check_size(texts)
+    async def translate(self, request: Request) -> Response:
+        """Translate a text or several."""
+        fields = await self.read(request)
+        texts = self.read_texts(fields, "source", "target")
         alternatives = self.read_alternatives(fields["alternatives"])
         source, target = self.find_pair(fields)
         format = fields["format"] or "text"
         if format not in FORMATS:
             raise invalid(f"{shown(format)} format is not supported", "format")
         nbest = alternatives if format == "text" else 0
-        request = TranslateRequest(texts, source, target, str(format), nbest, as_glossary(fields["glossary"]))
-        found = await self.translate_all(request)
-        translated = [with_source_style(request, *pair) for pair in zip(texts, found, strict=True)]
+        glossary = as_glossary(fields["glossary"])
+        with pair_errors():
+            found = await self.service.translate(TranslateRequest(texts, source, target, str(format), nbest, glossary))
+        translated = [
+            with_source_style(text, item, target) if format == "text" else item
+            for text, item in zip(texts, found, strict=True)
+        ]
         single = not isinstance(fields["q"], list)
         response: dict[str, object] = {"translatedText": one_or_all([item.text for item in translated], single)}
         if alternatives > 0:
@@ -262,33 +220,24 @@ class LibreTranslate:
         if source is None:
             detected = [detections(item.detected or [])[0] for item in translated]
             response["detectedLanguage"] = one_or_all(detected, single)
-        return response
+        return JSONResponse(response)
 
-    async def translate_all(self, request: TranslateRequest) -> list[TranslatedText]:
-        """The translation of each text; the error of a missing pair has LibreTranslate's text."""
-        try:
-            return await self.service.translate(request)
-        except ServiceError as error:
-            raise pair_error(error) from error
-
-    def check_size(self, texts: Sequence[str]) -> None:
-        """Raise ServiceError for too many texts, or too many characters of all of them."""
-        counts = (
-            (len(texts), self.settings.max_batch_texts),
-            (sum(map(len, texts)), self.settings.max_characters),
-        )
+    def read_texts(self, fields: RequestFields, *others: str) -> list[str]:
+        """The texts; ServiceError if they or other fields are missing, or if there is too much text."""
+        require(fields, "q", *others)
+        texts = as_texts(fields["q"], "q")
+        counts = ((len(texts), self.settings.max_batch_texts), (sum(map(len, texts)), self.settings.max_characters))
         for count, limit in counts:
             if count > limit:
                 raise invalid(f"Invalid request: request ({count}) exceeds text limit ({limit})", "q")
+        return texts
 
     def read_alternatives(self, value: object) -> int:
         """The number of alternatives, from a number or its text."""
         try:
-            number = int(value) if isinstance(value, str | int | float) else 0
-        except (ValueError, OverflowError) as error:
+            number = 0 if value is None else int(value)  # type: ignore[call-overload]
+        except (TypeError, ValueError, OverflowError) as error:
             raise invalid("Invalid request: alternatives parameter is not a number", "alternatives") from error
-        if isinstance(value, list | dict):
-            raise invalid("Invalid request: alternatives parameter is not a number", "alternatives")
         limit = self.settings.max_alternatives
         if number > limit:
             raise invalid(f"Invalid request: alternatives parameter must be <= {limit}", "alternatives")
@@ -301,15 +250,16 @@ class LibreTranslate:
 
     def find(self, code: object, is_source: bool = False) -> str:
         """Our code of a language; a ServiceError if no run knows it."""
-        found = self.languages.find(code, is_source) if isinstance(code, str) else None
+        found = self.service.languages().find(code, is_source) if isinstance(code, str) else None
         if found is None:
             raise invalid(f"{shown(code).lower()} is not supported", "language")
         return found
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
-    async def translate_upload(self, fields: RequestFields) -> tuple[str, bytes]:
-        """The name and the content of the translation of an uploaded file."""
+    async def translate_file(self, request: Request) -> Response:
+        """Translate a file; the response says where to download the result within half an hour."""
+        fields = await self.read(request)
         upload = fields.files.get("file")
         if upload is None or not upload.name:
             raise invalid("Invalid request: missing file parameter", "file")
@@ -320,26 +270,41 @@ class LibreTranslate:
         source, target = self.find_pair(fields)
         glossary = as_glossary(fields["glossary"])
         try:
-            content = await self.service.translate_file(name, upload.content, source, target, glossary)
-        except ServiceError as error:
-            raise pair_error(error) from error
+            with pair_errors():
+                content = await self.service.translate_file(name, upload.content, source, target, glossary)
+        except ServiceError:
+            raise
         except UserError as error:  # it names a place in the file or a term, not a path of the server
             raise invalid(f"Invalid request: {error.problem}", "file") from error
-        return translated_name(name, public_code(target)), content
+        key = self.store.put(translated_name(name, public_code(target)), content)
+        self.store.purge_later(asyncio.get_running_loop())
+        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
+
+    async def download_file(self, name: str) -> Response:
+        """A translated file, as an attachment: a browser stores it and does not show it."""
+        file = self.store.get(name)
+        if file is None:
+            return JSONResponse({"error": "the file does not exist, or not any more"}, 404)
+        headers = {
+            "Content-Type": MEDIA_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream"),
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "X-Content-Type-Options": "nosniff",
+        }
+        return Response(file.content, headers=headers)
 
     # ---- other responses --------------------------------------------------------------------------------------------
 
-    async def detect(self, fields: RequestFields) -> list[dict[str, object]]:
-        """The response of /detect; the languages of several texts are joined, each with its greatest confidence."""
-        require(fields, "q")
-        texts = as_texts(fields["q"], "q")
-        self.check_size(texts)
-        return detections([item for found in await self.service.detect(texts) for item in found])
+    async def detect(self, request: Request) -> Response:
+        """The languages that a text may have, at most 3, with a confidence from 0 to 100."""
+        texts = self.read_texts(await self.read(request))  # of several texts, each language has its greatest confidence
+        return JSONResponse(detections([item for found in await self.service.detect(texts) for item in found]))
 
-    def list_languages(self) -> list[dict[str, object]]:
-        """The response of /languages. Each language is one of its own targets: such text stays as it is."""
-        languages = self.languages
-        return [
+    async def languages(self, request: Request) -> Response:
+        """The languages, each with those it can be translated to."""
+        if request.method == "POST" and content_type(request) not in FORM_TYPES:  # libretranslatepy sends a form
+            raise HTTPException(405, headers={"Allow": "GET"})
+        languages = self.service.languages()
+        described = [
             {
                 "code": public_code(source),
                 "name": name_of(source),
@@ -347,12 +312,13 @@ class LibreTranslate:
             }
             for source in languages.codes
         ]
+        return JSONResponse(described)
 
-    def frontend_settings(self, keys: bool) -> dict[str, object]:
-        """The response of /frontend/settings; `keys`: requests need a key."""
-        codes = self.languages.codes
-        target = next((code for code in codes if code != "en"), "en")
-        return {
+    async def frontend_settings(self, request: Request) -> Response:
+        """Limits and languages for a page."""
+        keys = access_of(request).keys.required
+        target = next((code for code in self.service.languages().codes if code != "en"), "en")
+        described = {
             "apiKeys": keys,
             "charLimit": self.settings.max_characters,
             "filesTranslation": True,
@@ -365,19 +331,10 @@ class LibreTranslate:
             "suggestions": False,
             "supportedFilesFormat": list(FILE_FORMATS),
         }
+        return JSONResponse(described)
 
 
 # ---- helpers --------------------------------------------------------------------------------------------------------
-
-
-def access_error(error: ServiceError, settings: ServeSettings) -> ServiceError:
-    """The error of a wrong key or of too many requests, in LibreTranslate's words."""
-    texts = {
-        "wrong-key": "Invalid API key",
-        "missing-key": "Please contact the server operator to get an API key",
-        "too-many-requests": f"Slowdown: {settings.requests_per_minute} per 1 minute",
-    }
-    return ServiceError(error.code, texts[error.code], retry_after=error.retry_after)
 
 
 def require(fields: RequestFields, *names: str) -> None:
@@ -393,21 +350,23 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def pair_error(error: ServiceError) -> ServiceError:
-    """The error of a missing pair in LibreTranslate's words; any other as it is."""
-    if error.code != "unknown-pair":
-        return error
-    source, _, target = error.where.partition(":")
-    names = [f"{name_of(code)} ({public_code(code)})" for code in (target, source)]
-    return invalid(f"{names[0]} is not available as a target language from {names[1]}", error.where)
+@contextmanager
+def pair_errors() -> Iterator[None]:
+    """Raise the error of a missing pair in LibreTranslate's words; any other as it is."""
+    try:
+        yield
+    except ServiceError as error:
+        if error.code != "unknown-pair":
+            raise
+        source, _, target = error.where.partition(":")
+        names = [f"{name_of(code)} ({public_code(code)})" for code in (target, source)]
+        raise invalid(f"{names[0]} is not available as a target language from {names[1]}", error.where) from error
 
 
-def with_source_style(request: TranslateRequest, source: str, item: TranslatedText) -> TranslatedText:
-    """A translation with the case and the final mark of its source; HTML stays as it is."""
-    if request.format != "text":
-        return item
+def with_source_style(source: str, item: TranslatedText, target: str) -> TranslatedText:
+    """A translation with the case and the final mark of its source."""
     texts = (item.text, *item.alternatives)
-    first, *others = (match_source_style(source, text, request.target or "") for text in texts)
+    first, *others = (match_source_style(source, text, target) for text in texts)
     return replace(item, text=first, alternatives=[text for text in dict.fromkeys(others) if text != first])
 
 
@@ -445,16 +404,11 @@ def match_source_style(source: str, translation: str, target: str = "") -> str:
     if not source or not body:
         return translation
     before, _, after = translation.partition(body)  # whitespace around the text stay
-    return before + match_case(source, match_mark(source, body, target), target) + after
-
-
-def match_mark(source: str, translation: str, target: str = "") -> str:
-    """The translation with the final mark of the source as its language writes it, or without one."""
     mark = SAME.get(source[-1], "")
-    if mark and SAME.get(translation[-1]) == mark:
-        return translation
-    written = WIDE.get(mark, "") if target.partition("-")[0] in IDEOGRAPHIC else mark
-    return (translation[:-1] if translation[-1] in SAME else translation) + written
+    if not mark or SAME.get(body[-1]) != mark:  # the final mark of the source as the target writes it, or none
+        written = WIDE.get(mark, "") if target.partition("-")[0] in IDEOGRAPHIC else mark
+        body = (body[:-1] if body[-1] in SAME else body) + written
+    return before + match_case(source, body, target) + after
 
 
 def match_case(source: str, translation: str, target: str) -> str:
@@ -538,9 +492,7 @@ def safe_name(name: str) -> str:
     """The last part of a path of any system, without control characters and characters that systems forbid."""
     last = name.replace("\\", "/").rpartition("/")[2]
     clean = "".join(character for character in last if character.isprintable() and character not in UNSAFE)
-    clean = clean.strip().lstrip(".")
-    path = PurePosixPath(clean[-MAX_NAME:])
-    return path.name or "file"
+    return PurePosixPath(clean.strip().lstrip(".")[-MAX_NAME:]).name or "file"
 
 
 def translated_name(name: str, target: str) -> str:

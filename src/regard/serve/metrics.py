@@ -45,9 +45,9 @@ class Metrics:
 
     def render(self, service: Service) -> str:
         """All metrics."""
-        return "\n".join((*self._lines(), *run_lines(service))) + "\n"
+        return "\n".join(self._lines(service)) + "\n"
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, service: Service) -> Iterator[str]:
         yield from heading("regard_requests_total", "counter", "Answered requests.")
         for (method, route, status), count in sorted(self._requests.items()):
             yield f'regard_requests_total{{method="{method}",route="{label(route)}",status="{status}"}} {count}'
@@ -61,21 +61,17 @@ class Metrics:
             yield f'regard_request_seconds_count{{route="{label(route)}"}} {total}'
         yield from heading("regard_requests_in_progress", "gauge", "Requests without a response yet.")
         yield f"regard_requests_in_progress {self.in_progress}"
-
-
-def run_lines(service: Service) -> Iterator[str]:
-    """Metrics of the workers."""
-    columns = {
-        "regard_queue_length": ("gauge", "Sentences that wait for a run.", "waiting"),
-        "regard_batches_total": ("counter", "Batches that a run computed.", "batches"),
-        "regard_inputs_total": ("counter", "Sentences that a run computed.", "computed"),
-    }
-    for name, (kind, about, attribute) in columns.items():
-        yield from heading(name, kind, about)
-        for run in service.runs.values():
-            yield f'{name}{{run="{label(run.name)}"}} {getattr(run.worker, attribute)}'
-    yield from heading("regard_ready", "gauge", "1 if every run can answer.")
-    yield f"regard_ready {int(service.ready)}"
+        columns = {
+            "regard_queue_length": ("gauge", "Sentences that wait for a run.", "waiting"),
+            "regard_batches_total": ("counter", "Batches that a run computed.", "batches"),
+            "regard_inputs_total": ("counter", "Sentences that a run computed.", "computed"),
+        }
+        for name, (kind, about, attribute) in columns.items():
+            yield from heading(name, kind, about)
+            for run in service.runs.values():
+                yield f'{name}{{run="{label(run.name)}"}} {getattr(run.worker, attribute)}'
+        yield from heading("regard_ready", "gauge", "1 if every run can answer.")
+        yield f"regard_ready {int(service.ready)}"
 
 
 def heading(name: str, kind: str, about: str) -> tuple[str, str]:

@@ -27,17 +27,9 @@ CLIENT_DISCONNECTED = 499
 BUFFERED_BODIES, BUFFERED_BYTES = 16, 16_000_000
 """The bodies of all requests that are received or in progress may have this many times the size of the largest body
 that is allowed, or this many bytes if that is more."""
-CONTENT_SECURITY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "content-security-policy": CONTENT_SECURITY,
@@ -111,20 +103,15 @@ class RequestMiddleware:
 
     async def _receive(self, scope: Scope, receive: Receive, result: ResponseSender) -> None:
         body = await self._read_body(scope, receive)
-        try:
-            await self._respond_to(scope, receive, result, body)
-        finally:
-            self.buffered -= len(body)
-
-    async def _respond_to(self, scope: Scope, receive: Receive, result: ResponseSender, body: bytes) -> None:
         full = self.metrics.in_progress >= self.settings.max_requests
-        if full and scope["path"] not in ALWAYS_ANSWERED:
-            raise ServiceError("queue-full", "too many requests are in progress", "try again later", retry_after=1)
         self.metrics.in_progress += 1
         try:
+            if full and scope["path"] not in ALWAYS_ANSWERED:
+                raise ServiceError("queue-full", "too many requests are in progress", "try again later", retry_after=1)
             await self._run(scope, receive, result, body)
         finally:
             self.metrics.in_progress -= 1
+            self.buffered -= len(body)
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body; a ServiceError if it is too large or comes too slowly. Its size is added to `buffered`."""

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import json
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
@@ -21,7 +21,6 @@ from regard import __version__
 from regard.documents.sentences import sentence_spans
 from regard.files import JsonObject
 from regard.run import page_data
-from regard.run.model import Model
 from regard.serve.access import check_access
 from regard.serve.api import Body, Language, check_inputs, finite
 from regard.serve.service import Service, TranslateRequest
@@ -88,14 +87,6 @@ class Texts(Body):
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The page and its data; only the data needs an API key."""
     router = APIRouter(tags=["page"])
-    router.include_router(file_routes())
-    router.include_router(data_routes(service, settings), prefix="/page", dependencies=[Depends(check_access)])
-    return router
-
-
-def file_routes() -> APIRouter:
-    """The page and its files."""
-    router = APIRouter()
 
     @router.get("/", response_class=HTMLResponse)
     async def page() -> HTMLResponse:
@@ -111,6 +102,7 @@ def file_routes() -> APIRouter:
         content, kind = found
         return Response(content, media_type=kind, headers={"cache-control": FOREVER})
 
+    router.include_router(data_routes(service, settings), prefix="/page", dependencies=[Depends(check_access)])
     return router
 
 
@@ -121,8 +113,11 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
     @router.get("/runs")
     async def runs() -> JsonObject:
         """List the runs with their tasks, languages and what can be shown of each."""
-        found = await asyncio.gather(*(describe_run(service, name) for name in service.runs))
-        return {"runs": found, "limit": settings.max_characters, "version": __version__}
+        calls = (service.call(name, partial(page_data.run_json, name)) for name in service.runs)
+        directions = ([list(direction) for direction in run.directions] for run in service.runs.values())
+        found = zip(await asyncio.gather(*calls), directions, strict=True)
+        described = [{**run, "directions": pairs} for run, pairs in found]
+        return {"runs": described, "limit": settings.max_characters, "version": __version__}
 
     @router.post("/translate")
     async def translate(body: TranslateText) -> JsonObject:
@@ -146,10 +141,8 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
     async def head(body: Head) -> JsonObject:
         """Compute the steps of one head."""
         check_inputs([body.example], settings)
-        place = body.map, body.layer, body.head
-        return await call(
-            service, body.run, lambda model: page_data.example_head_json(model, body.example, body.chosen, *place)
-        )
+        place = body.example, body.chosen, body.map, body.layer, body.head
+        return await call(service, body.run, lambda model: page_data.example_head_json(model, *place))
 
     @router.post("/beam")
     async def beam(body: Beam) -> JsonObject:
@@ -168,51 +161,27 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
         """Read the curves of a run, also while it trains: what is new since `seen`."""
         model = service.run(run).model
         folder, monitor = model.run.folder, model.run.recipe.training.monitor
-        return checked(await asyncio.to_thread(page_data.curves_json, folder, monitor, seen))
+        found: JsonObject = finite(await asyncio.to_thread(page_data.curves_json, folder, monitor, seen))
+        return found
 
     return router
 
 
 async def call(service: Service, run: str, function: Any) -> JsonObject:
-    """The value of a function of a model, for JSON."""
-    return checked(await service.call(run, function))
-
-
-def checked(value: JsonObject) -> JsonObject:
-    """The value without infinite numbers."""
-    result: JsonObject = finite(value)
+    """The value of a function of a model, without infinite numbers."""
+    result: JsonObject = finite(await service.call(run, function))
     return result
-
-
-async def describe_run(service: Service, name: str) -> JsonObject:
-    """A run for the page, with its directions."""
-    served = service.runs[name]
-    directions = [list(direction) for direction in served.directions]
-
-    def describe(model: Model) -> JsonObject:
-        return page_data.run_json(name, model)
-
-    return {**await service.call(name, describe), "directions": directions}
 
 
 @cache
 def page_files() -> dict[str, tuple[bytes, str]]:
     """The files of the page by digest/name: their content and media type."""
-    files = {
-        "style.css": (style_text(STYLE), "text/css; charset=utf-8"),
-        "program.js": (program_text(PROGRAM), "text/javascript; charset=utf-8"),
-        "icon.svg": (asset("icon.svg"), "image/svg+xml"),
-    }
-    result = {}
-    for name, (text, kind) in files.items():
-        content = text.encode("utf-8")
-        result[f"{hashlib.sha256(content).hexdigest()[:16]}/{name}"] = (content, kind)
-    return result
-
-
-def address(name: str) -> str:
-    """The address of a file of the page, relative to /."""
-    return "page/files/" + next(path for path in page_files() if path.endswith(f"/{name}"))
+    files = (
+        ("style.css", style_text(STYLE).encode(), "text/css; charset=utf-8"),
+        ("program.js", program_text(PROGRAM).encode(), "text/javascript; charset=utf-8"),
+        ("icon.svg", asset("icon.svg").encode(), "image/svg+xml"),
+    )
+    return {f"{hashlib.sha256(text).hexdigest()[:16]}/{name}": (text, kind) for name, text, kind in files}
 
 
 @cache
@@ -220,14 +189,7 @@ def render_page() -> str:
     """The HTML of the page."""
     shared, texts = json.loads(asset("words.json")), json.loads(asset("page_words.json"))
     words = {language: shared[language] | texts[language] for language in texts}
-    data: JsonObject = {
-        "facts": [],
-        "examples": [],
-        "curves": [],
-        "monitor": None,
-        "rate": [],
-        "scores": [],
-        "tables": [],
-    }
-    addresses = (address(name) for name in ("style.css", "program.js", "icon.svg"))
+    empty = ("facts", "examples", "curves", "monitor", "rate", "scores", "tables")
+    data: JsonObject = {name: None if name == "monitor" else [] for name in empty}
+    addresses = (f"page/files/{path}" for path in page_files())  # relative to /
     return served_document("regard", SECTIONS, words, data, *addresses)

@@ -7,7 +7,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -97,14 +97,11 @@ def align_batch(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Li
     return align(cast(Translator, model), examples, translations)
 
 
-@dataclass
 class SentenceCache:
     """The most recently used sentences and their translations, in memory only."""
 
-    size: int
-
-    def __post_init__(self) -> None:
-        self._kept: OrderedDict[Key, SegmentTranslation] = OrderedDict()
+    def __init__(self, size: int) -> None:
+        self.size, self._kept = size, OrderedDict[Key, SegmentTranslation]()
 
     def get(self, key: Key) -> SegmentTranslation | None:
         """The translation that is kept, or None."""
@@ -143,15 +140,12 @@ class SegmentEvents:
     def on_result(self, numbers: Sequence[Numbers], index: int, prediction: Prediction) -> None:
         """For the thread of a worker: report the translation of an input; not yet if it repeats itself."""
         if not prediction["looped"]:
-            self._notify_later(numbers[index], str(prediction["translation"]), True)
+            self.on_partial(numbers, index, str(prediction["translation"]), complete=True)
 
-    def on_partial(self, numbers: Sequence[Numbers], index: int, translation: str) -> None:
+    def on_partial(self, numbers: Sequence[Numbers], index: int, translation: str, complete: bool = False) -> None:
         """For the thread of a worker: report the beginning of the translation of an input."""
-        self._notify_later(numbers[index], translation, False)
-
-    def _notify_later(self, numbers: Numbers, translation: str, complete: bool) -> None:
         with suppress(RuntimeError):  # the event loop is closed, with all requests
-            self.loop.call_soon_threadsafe(self.notify, numbers, translation, complete)
+            self.loop.call_soon_threadsafe(self.notify, numbers[index], translation, complete)
 
 
 class SegmentTranslator:

@@ -63,7 +63,11 @@ def run_server(service: Service, settings: ServeSettings, report: Callable[[str]
     """Serve until a signal arrives; `report` is called with the address, and when the models are loaded."""
     app = create_app(service, settings)
     listening = bind(settings.host, settings.port)
-    start_log(settings.access_log)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    LOG.handlers[:] = [handler]
+    LOG.setLevel(logging.INFO if settings.access_log else logging.WARNING)
+    LOG.propagate = False
     config = uvicorn.Config(
         app,
         backlog=BACKLOG,
@@ -75,7 +79,9 @@ def run_server(service: Service, settings: ServeSettings, report: Callable[[str]
         timeout_graceful_shutdown=max(1, round(settings.stop_timeout)),
     )
     server = GracefulServer(config, service)
-    report(f"listening on {address_of(listening)}; loading {len(service.runs)} run{'s' * (len(service.runs) != 1)}")
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    report(f"listening on {address}; loading {len(service.runs)} run{'s' * (len(service.runs) != 1)}")
     asyncio.run(serve_until_stopped(server, listening, service, report))
     report(f"stopped; {app.state.metrics.answered} requests answered")
 
@@ -112,26 +118,7 @@ def bind(host: str, port: int) -> socket.socket:
             listening.bind(address)
             listening.listen(BACKLOG)
         except OSError as error:
-            raise UserError(
-                f"cannot listen on {host} port {port}: {error.strerror or error}",
-                "choose another --port, or --host",
-                code="port-in-use",
-                where="port",
-            ) from error
+            problem = f"cannot listen on {host} port {port}: {error.strerror or error}"
+            raise UserError(problem, "choose another --port, or --host", code="port-in-use", where="port") from error
         stack.pop_all()
     return listening
-
-
-def address_of(listening: socket.socket) -> str:
-    """The address of a socket for a browser."""
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def start_log(requests: bool) -> None:
-    """Write the log to stderr: errors, and with `requests` a line for each request."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    LOG.handlers[:] = [handler]
-    LOG.setLevel(logging.INFO if requests else logging.WARNING)
-    LOG.propagate = False

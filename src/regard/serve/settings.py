@@ -58,8 +58,7 @@ class ServeSettings(Settings):
         0, ge=0, description="maximum number of requests per minute, per API key or client address; 0: no limit"
     )
     api_keys: Path | None = Field(
-        None,
-        description=f"file of API keys, one key or sha256 sum per line; or set the variable {KEYS_VARIABLE}",
+        None, description=f"file of API keys, one key or sha256 sum per line; or set the variable {KEYS_VARIABLE}"
     )
     cors: tuple[str, ...] = Field(
         (), description="origin whose pages may call the server; * allows all; repeat for several"
@@ -83,7 +82,13 @@ def read_settings(
 
     `warn` is called with a line if variables are ignored, see SERVICE_NAME.
     """
-    environment = without_services(os.environ if environment is None else environment, warn)
+    variables = os.environ if environment is None else environment
+    found = {name: text for name, text in variables.items() if name.startswith(PREFIX)}
+    names = {name for name in found if SERVICE_NAME.fullmatch(name, len(PREFIX))}
+    ignored = sorted(names | {name for name, text in found.items() if SERVICE_ADDRESS.fullmatch(text)})
+    if ignored:
+        warn(f"warning: {', '.join(ignored)} ignored: Kubernetes sets such variables for a service")
+    environment = {name: text for name, text in found.items() if name not in ignored}
     values: dict[str, Any] = {}
     for name, field in ServeSettings.model_fields.items():
         text = environment.get(PREFIX + name.upper())
@@ -93,26 +98,9 @@ def read_settings(
             values[name] = parse_variable(name, text, field.annotation)
     unknown = [name for name in environment if name[len(PREFIX) :].lower() not in ServeSettings.model_fields]
     if unknown:
-        raise UserError(
-            f"{', '.join(sorted(unknown))}: no such setting of the server",
-            "see regard serve --help",
-            code="unknown-setting",
-            where=sorted(unknown)[0],
-        )
+        problem = f"{', '.join(sorted(unknown))}: no such setting of the server"
+        raise UserError(problem, "see regard serve --help", code="unknown-setting", where=sorted(unknown)[0])
     return build(ServeSettings, values, "regard serve")
-
-
-def without_services(environment: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
-    """The variables of the server that Kubernetes did not set for a service."""
-    found = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
-    ignored = sorted(
-        name
-        for name, text in found.items()
-        if SERVICE_NAME.fullmatch(name, len(PREFIX)) or SERVICE_ADDRESS.fullmatch(text)
-    )
-    if ignored:
-        warn(f"warning: {', '.join(ignored)} ignored: Kubernetes sets such variables for a service")
-    return {name: text for name, text in found.items() if name not in ignored}
 
 
 def parse_variable(name: str, text: str, kind: Any) -> object:

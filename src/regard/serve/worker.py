@@ -138,18 +138,14 @@ class RunningBatch:
         results, self.steps = self.batch.step(), self.steps + 1
         for unit, _ in results:
             self.units.pop(unit, None)
-        self._notify_partial()
-        return results
-
-    def _notify_partial(self) -> None:
-        """Report a part of the first input in progress of each job that asks for it."""
-        asked: dict[Job, Unit] = {}
+        asked: dict[Job, Unit] = {}  # the first input in progress of each job that asks for it
         for unit in self.units:
             if unit.job.on_partial is not None:
                 asked.setdefault(unit.job, unit)
         for unit, text in self.batch.partial(list(asked.values())) if asked else ():
             assert unit.job.on_partial is not None
             unit.job.on_partial(unit.index, text)
+        return results
 
 
 class Worker:
@@ -202,9 +198,8 @@ class Worker:
             if self._stopping:
                 raise ServiceError("stopping", "the server stops", retry_after=5)
             if self._waiting and self._waiting + len(inputs) > self.max_queue:
-                raise ServiceError(
-                    "queue-full", f"{self._waiting} sentences wait already", "try again later", retry_after=2
-                )
+                problem = f"{self._waiting} sentences wait already"
+                raise ServiceError("queue-full", problem, "try again later", retry_after=2)
             self._jobs.append(job)
             self._waiting += len(inputs)
             self._changed.notify()
@@ -231,7 +226,9 @@ class Worker:
         except BaseException as error:
             with self._changed:  # from now on `submit` raises it
                 self.loaded.set_exception(error)
-            self._fail_all(error)
+                jobs, self._jobs, self._waiting = self._jobs, [], 0
+            for job in jobs:
+                job.fail(error)
             return
         self.loaded.set_result(model)
         while self._go_on(model):
@@ -269,13 +266,10 @@ class Worker:
                 if not hasattr(function, "start"):
                     return self._take(key, self.max_batch)
                 running = self._running.get(key)
-                if free > 0 and (running is None or running.takes(self._count(key), free)):
+                waiting = sum(job.waiting for job in self._jobs if job.key == key)
+                if free > 0 and (running is None or running.takes(waiting, free)):
                     return self._take(key, free)
             return []
-
-    def _count(self, key: Hashable) -> int:
-        """Inputs in the queue with this key."""
-        return sum(job.waiting for job in self._jobs if job.key == key)
 
     def _begin(self, model: Model, units: list[Unit]) -> None:
         """Compute a batch, or let its inputs enter a continuous batch."""
@@ -350,10 +344,3 @@ class Worker:
                 self._jobs.remove(job)
                 self._waiting -= job.waiting
                 job.taken = len(job.inputs)
-
-    def _fail_all(self, error: BaseException) -> None:
-        """Fail all jobs of the queue."""
-        with self._changed:
-            jobs, self._jobs, self._waiting = self._jobs, [], 0
-        for job in jobs:
-            job.fail(error)
