@@ -333,7 +333,7 @@ class SlotTags:
     rendered: Sequence[str]
 
     def text(self, text: str) -> str:
-        return text.translate(str.maketrans(dict(self.slot.entities)))
+        return text.translate({ord(key): entity for key, entity in self.slot.entities.items()})
 
     def open(self, element: int) -> str:
         return fill(self.slot.opens[element], self.rendered)
