@@ -21,7 +21,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag, ValidationError
 from pydantic.fields import FieldInfo
@@ -30,14 +30,14 @@ from pydantic_core.core_schema import no_info_after_validator_function, str_sche
 
 from regard.errors import UserError
 from regard.plugins import MISSING_PLUGIN, Registry
-from regard.reading import MAX_KEY_PARTS, parse_toml
+from regard.reading import MAX_KEY_PARTS, JsonObject, parse_toml
 
 __all__ = [
     "Field", "NameIn", "SettingError", "Settings", "add_kind", "apply_overrides", "build", "by_kind", "describe",
     "unless", "with_defaults",
 ]  # fmt: skip
 
-SettingsTable = dict[str, Any]
+SettingsTable = JsonObject
 Defaults = Mapping[str, object]
 MAX_NAME = 100
 """Longest name that is compared with the names of settings."""
@@ -93,7 +93,7 @@ def by_kind(default: str) -> Discriminator:
 class NameIn:
     """Marks a text setting as the name of a thing in a registry: `Annotated[str, NameIn(REGISTRY)]`."""
 
-    registry: Registry[Any]
+    registry: Registry[object]
 
     def check(self, name: str) -> str:
         """Refuse a name that is not in the registry."""

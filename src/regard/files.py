@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from pydantic import BaseModel
 
 from regard.errors import UserError
+from regard.reading import JsonObject as JsonObject
 from regard.reading import check_type, nearest_file, read_json
 
 try:
@@ -46,7 +47,6 @@ MACHINE_ERRORS = {
     errno.ENOMEM: "end other programs, or use a machine with more memory",
 }
 """Remedies for errors of the machine."""
-JsonObject = dict[str, Any]  # what a JSON object is read into
 
 
 def candidate_paths(path: Path) -> list[Path]:

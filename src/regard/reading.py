@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from regard.errors import UserError
 
 T = TypeVar("T")
+JsonObject = dict[str, Any]  # what a JSON object is read into
 
 MAX_BYTES = 64 << 20
 """Largest file that is read into memory as a whole; the tokenizer of a million tokens fits."""
@@ -166,7 +167,7 @@ def check_type(value: object, kind: type[T], path: Path | str) -> T:
 
 def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:
     """Return a JSON object, read from `path`, as a dataclass; a UserError names a key that does not fit."""
-    values, types = check_type(value, dict[str, Any], path), get_type_hints(kind)
+    values, types = check_type(value, JsonObject, path), get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     optional = {name for name, field in fields.items() if field.default is not dataclasses.MISSING}
     optional |= {name for name, field in fields.items() if field.default_factory is not dataclasses.MISSING}
@@ -191,7 +192,7 @@ def damaged_key(error: ValidationError, path: Path | str) -> UserError:
     )
 
 
-def parse_toml(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> JsonObject:
     """Parse TOML; a ValueError says what is wrong, also for what has no end in practice (a key of 100,000 parts)."""
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
@@ -211,7 +212,7 @@ def _check_integers(value: object) -> None:
         _check_integers(item)
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> JsonObject:
     """Read a TOML file, which may be a pipe; a syntax error names its line."""
     try:
         with path.open("rb") as stream:

@@ -65,18 +65,18 @@ def similarity(word: str, name: str) -> float:
     return max(difflib.SequenceMatcher(None, form, name.removesuffix(SUFFIX)).ratio() for form in forms)
 
 
-def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def current_names(values: Mapping[str, object]) -> dict[str, Any]:
     """Settings by group, with the names of today; of a setting that has both names the last one is used."""
     return {group: _rename(group, settings, RENAMED) for group, settings in values.items()}
 
 
-def earlier_names(values: Mapping[str, Any]) -> dict[str, Any]:
+def earlier_names(values: Mapping[str, object]) -> dict[str, object]:
     """Settings by group, with their earlier names: what identifies data and results does not change with a name."""
     names = {new: old for old, new in RENAMED.items()}
     return {group: _rename(group, settings, names) for group, settings in values.items()}
 
 
-def _rename(group: str, settings: Any, names: Mapping[str, str]) -> Any:
+def _rename(group: str, settings: object, names: Mapping[str, str]) -> object:
     if not isinstance(settings, dict):
         return settings
     renamed = {}

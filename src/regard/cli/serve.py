@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -43,7 +43,7 @@ class ServerOptions(OptionGroup):
         return read_settings(self.values, warn=report)
 
 
-def annotation(kind: Any, help_text: str) -> object:
+def annotation(kind: object, help_text: str) -> object:
     """The annotation of an optional option for a setting of this type."""
     if Ellipsis in get_args(kind):
         return Annotated[list[str] | None, typer.Option(metavar="TEXT", help=help_text)]

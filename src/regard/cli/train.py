@@ -96,7 +96,7 @@ def next_steps(trained: "Trained") -> str:
     return as_called("\n".join([localize(Message("next:")), *(f"  {command}" for command in commands)]))
 
 
-def shortened(value: Any) -> Any:
+def shortened(value: object) -> Any:
     """A value with the first words of each of its texts."""
     if isinstance(value, dict):
         return {key: shortened(item) for key, item in value.items()}

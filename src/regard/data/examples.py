@@ -20,16 +20,16 @@ import json
 import math
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any
 
 from regard.data.records import Record
 from regard.data.sources import Column, Source
 from regard.data.tables import find_sides
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.reading import check_text
 from regard.trees import find_cycle
 
-Example = dict[str, Any]
+Example = JsonObject
 """One example of any task, with or without its target."""
 
 MAX_NUMBER = 1e18  # of a regression target: its square fits in 32-bit floating point

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
@@ -13,6 +13,7 @@ from regard.data.records import file_ending
 from regard.data.sources import Source, as_list
 from regard.data.texts import UNKNOWN
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.run_files import SPLITS
 
 SIZE_SETTINGS = {"train": "data.train", "valid": "data.hold_out", "test": "data.hold_out_test"}
@@ -82,7 +83,7 @@ def check_sources(data: DataSettings, fields: Fields) -> None:
                 raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
 
 
-def build_source(values: dict[str, Any], fields: Fields, where: str) -> Source:
+def build_source(values: JsonObject, fields: Fields, where: str) -> Source:
     """A source that a command names, checked."""
     source = build(Source, values, where)
     try:
@@ -92,7 +93,7 @@ def build_source(values: dict[str, Any], fields: Fields, where: str) -> Source:
     return source
 
 
-def adopt_settings(file: str, sources: Sequence[Source], fields: Fields) -> dict[str, Any]:
+def adopt_settings(file: str, sources: Sequence[Source], fields: Fields) -> JsonObject:
     """How to read a file, from sources that name others: all settings of the first with the same ending.
 
     If there is none, a table or JSON file has the columns of the first that gives some; numbers fit tables only.

@@ -12,12 +12,12 @@ format of the file (`data/formats.py`); the others are refused.
 
 import os
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from regard.config import Field, SettingError, Settings
-from regard.files import COMPRESSED, find_file
+from regard.files import COMPRESSED, JsonObject, find_file
 from regard.trees import Leaves
 
 Column = int | str
@@ -128,7 +128,7 @@ class Source(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _collect_columns(cls, values: Any) -> Any:
+    def _collect_columns(cls, values: object) -> object:
         """Put columns in their short form into `columns`; a typing error in a setting is found by `check_source`."""
         if not isinstance(values, dict) or values.keys().isdisjoint(LOCATIONS):
             return values
@@ -159,9 +159,9 @@ class Source(Settings):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> JsonObject:
         """The settings that have an effect, so that equal sources are written alike."""
-        values: dict[str, Any] = serialize(self)
+        values: JsonObject = serialize(self)
         columns = {column_setting(name): value for name, value in values.pop("columns", {}).items()}
         return columns | {
             name: value for name, value in values.items() if value not in (None, {}) and DEFAULTS.get(name) != value
@@ -222,7 +222,7 @@ def sibling(file: str, name: str) -> str:
     return folder + slash + last.replace(".context", f".{name}", 1)
 
 
-def as_list(value: Any) -> Any:
+def as_list(value: object) -> object:
     """A list of one for one table or file; the name of a file is a table with this `file`."""
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(item, (str, dict, Settings)) for item in values):

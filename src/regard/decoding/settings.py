@@ -1,11 +1,12 @@
 """Settings of decoding: which search, how wide, how long, and its constraints."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Literal, Self, TypedDict
 
 from pydantic import model_validator
 
 from regard.config import Field, SettingError, Settings, Unused, unless
+from regard.files import JsonObject
 
 if TYPE_CHECKING:  # the command line builds options from these settings and does not need torch
     from torch import Tensor
@@ -116,7 +117,7 @@ class DecodingOptions(TypedDict, total=False):
     seed: int
 
 
-def change_search(settings: DecodingSettings, changes: dict[str, Any]) -> dict[str, Any]:
+def change_search(settings: DecodingSettings, changes: JsonObject) -> JsonObject:
     """The values of `settings` with `changes`; a change that only one search uses selects that search.
 
     beam=5 selects beam search, top_k=10 sampling; nbest > 1 needs a search that gives several outputs. Settings of

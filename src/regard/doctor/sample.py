@@ -7,12 +7,11 @@ training example.
 import random
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -166,7 +165,7 @@ class DryRun:
     run: Run
     world: World
     survey: Survey
-    store: Any
+    store: Sized
     """The tokenised training data, as batches read it."""
 
     @property

@@ -1,7 +1,8 @@
 """What a document gives to a translator, and what it gets back: sentences, translations and their links."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+
+from regard.files import JsonObject
 
 Link = tuple[int, int, int, int]
 """source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
@@ -31,7 +32,7 @@ class SegmentTranslation:
     text: str
     alternatives: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
-    prediction: dict[str, Any] | None = None
+    prediction: JsonObject | None = None
 
 
 def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:

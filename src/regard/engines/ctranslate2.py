@@ -201,9 +201,9 @@ class CTranslate2Engine:
             ) from error
 
 
-def translate_options(settings: DecodingSettings) -> dict[str, Any]:
+def translate_options(settings: DecodingSettings) -> dict[str, int | float]:
     """The settings as arguments of `translate_batch`."""
-    options: dict[str, Any] = dict(
+    options: dict[str, int | float] = dict(
         no_repeat_ngram_size=settings.no_repeat_ngram,
         min_decoding_length=0,
         max_input_length=0,  # no limit: lines are split before

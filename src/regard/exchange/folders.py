@@ -34,11 +34,11 @@ from torch import Tensor
 
 from regard.config import SettingError
 from regard.errors import UserError
-from regard.files import default_permissions, replacing, write_json
+from regard.files import JsonObject, default_permissions, replacing, write_json
 from regard.reading import check_type, nearest_file, read_json, require_regular
 from regard.training.weights import Tensors as Tensors
 
-Config = dict[str, Any]
+Config = JsonObject
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"

@@ -201,7 +201,7 @@ def scanned(model: M) -> M:
 # ---- states as lists of tensors --------------------------------------------------------------------------------------
 
 
-def prepare_state(state: Any) -> Any:
+def prepare_state(state: object) -> Any:
     """A state with caches that keep everything, and with its position as a tensor."""
     if isinstance(state, KVCache):
         return WholeCache(state.keys, state.values, state.window) if state.window else state
@@ -215,7 +215,7 @@ def prepare_state(state: Any) -> Any:
     return replace(state, **changed)  # type: ignore[type-var]
 
 
-def children(state: Any) -> list[tuple[str, Any]]:
+def children(state: object) -> list[tuple[str, object]]:
     """The parts of a state by name."""
     if isinstance(state, list | tuple):
         return [(str(number), item) for number, item in enumerate(state)]
@@ -224,14 +224,14 @@ def children(state: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(state, field.name)) for field in fields(state)] if is_dataclass(state) else []
 
 
-def flatten(state: Any, name: str = "state") -> list[tuple[str, Tensor]]:
+def flatten(state: object, name: str = "state") -> list[tuple[str, Tensor]]:
     """The tensors of a state, with names such as state_layers_0_past_keys."""
     if isinstance(state, Tensor):
         return [(name, state)]
     return [pair for key, item in children(state) for pair in flatten(item, f"{name}_{key}")]
 
 
-def rebuild(template: Any, tensors: Iterator[Tensor], source: int) -> Any:
+def rebuild(template: object, tensors: Iterator[Tensor], source: int) -> object:
     """A state like `template` of other tensors; `source` is the number of source tokens."""
     if isinstance(template, Tensor):
         return next(tensors)
@@ -268,7 +268,7 @@ class EncoderGraph(nn.Module):
 class DecoderGraph(nn.Module):
     """The last tokens (B, W) and a state -> logits (B, W, V), and the tensors of the state that change."""
 
-    def __init__(self, model: nn.Module, template: Any, state: list[Value], changing: list[int]) -> None:
+    def __init__(self, model: nn.Module, template: object, state: list[Value], changing: list[int]) -> None:
         super().__init__()
         self.model, self.template, self.changing = model, template, changing
         places = [(number, value.axes.index(SOURCE)) for number, value in enumerate(state) if SOURCE in value.axes]
@@ -399,7 +399,7 @@ def dtype_of(tensor: Tensor) -> str:
 def program_of(graph: Graph) -> torch.export.ExportedProgram:
     """The graph as a program of torch.export, for inputs of any size."""
     free = torch.export.Dim.DYNAMIC
-    shapes: list[Any] = [
+    shapes: list[object] = [
         {place: free for place, axis in enumerate(value.axes) if isinstance(axis, str)}
         for value in graph.signature.inputs
     ]

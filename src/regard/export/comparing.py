@@ -58,7 +58,7 @@ class RecordingModel(nn.Module):
         self.outputs: list[Tensor] = []
 
     @torch.no_grad()
-    def forward(self, tokens: Tokens, *more: Any) -> object:
+    def forward(self, tokens: Tokens, *more: Tensor) -> object:
         outputs = self.model(tokens, *more)
         for output in outputs if isinstance(outputs, tuple) else (outputs,):
             tensor = (output if isinstance(output, Tensor) else output.logits()).float()

@@ -29,11 +29,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.reading import parse_toml, read_toml
 
 Language = Literal["en", "zh"]
@@ -127,7 +128,7 @@ def _texts_type() -> TypeAdapter[Texts]:
     return TypeAdapter(Texts)
 
 
-def _join_languages(values: dict[str, Any]) -> dict[str, Any]:
+def _join_languages(values: JsonObject) -> JsonObject:
     """The values of `Texts`: what [en] and [zh] say becomes pairs."""
     spoken = [values.pop(language) for language in LANGUAGES]
     if (here := _keys(spoken[0])) != (there := _keys(spoken[1])):
@@ -153,7 +154,7 @@ def _join_languages(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, **parts, "panels": panels, "questions": questions, "answer": answers}
 
 
-def _keys(values: dict[str, Any]) -> set[str]:
+def _keys(values: JsonObject) -> set[str]:
     """The keys of one language; names may be missing, and are shown as they are."""
     parts = {key: values.get(key, {}) for key in ("panels", "questions", "answer")}
     return {*values, "names"} | {f"{part}.{key}" for part, members in parts.items() for key in members}
@@ -165,9 +166,9 @@ def _pairs(en: Mapping[str, str] | None = None, zh: Mapping[str, str] | None = N
 
 
 @cache
-def words(language: Language) -> Mapping[str, Any]:
+def words(language: Language) -> JsonObject:
     """The words of pages and screens in one language: words.toml."""
-    values: Mapping[str, Any] = read_toml(Path(__file__).with_name("words.toml"))[language]
+    values: JsonObject = read_toml(Path(__file__).with_name("words.toml"))[language]
     return values
 
 

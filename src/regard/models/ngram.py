@@ -156,7 +156,7 @@ class NGram(nn.Module):
         self.fill([(order.keys, order.counts, order.discounts) for order in self.orders])
 
     @classmethod
-    def count(cls, ids: npt.NDArray[np.integer[Any]], order: int, vocabulary: int) -> "NGram":
+    def count(cls, ids: npt.NDArray[np.integer], order: int, vocabulary: int) -> "NGram":
         """Count a text: ids (N,) below `vocabulary`."""
         words = np.asarray(ids, dtype=np.int64)
         keys: list[npt.NDArray[np.int64]] = []

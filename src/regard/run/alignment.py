@@ -24,7 +24,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ class EncodedText:
 
 
 def align(
-    model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
+    model: "Translator", examples: Sequence[str | Mapping[str, object]], translations: Sequence[str]
 ) -> list[tuple[Link, ...]]:
     """Link every token of the translations to a source token; an empty text and a model without cross-attention have
     no links.
@@ -134,7 +134,7 @@ def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
 
 
 def encode_pairs(
-    model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
+    model: "Translator", examples: Sequence[str | Mapping[str, object]], translations: Sequence[str]
 ) -> list[tuple[EncodedText, EncodedText]]:
     """Tokenize both texts as the model reads them, at most as many tokens as it can read."""
     task = model.task
@@ -238,7 +238,7 @@ class HeadAgreement:
 
 
 def measure_heads(
-    model: "Translator", examples: Sequence[str | Mapping[str, Any]], translations: Sequence[str]
+    model: "Translator", examples: Sequence[str | Mapping[str, object]], translations: Sequence[str]
 ) -> list[HeadAgreement]:
     """Every head measured without gold alignments, best first.
 

@@ -27,6 +27,7 @@ from regard.decoding.settings import DecodingOptions
 from regard.documents.protecting import Glossary
 from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
 from regard.run import translating
@@ -406,7 +407,7 @@ class Translator(Model):
 
         `source` and `target` are language codes; further options are those of the search: beam=8, ...
         """
-        given: dict[str, Any] = {**options}
+        given: JsonObject = {**options}
         given |= {new: given.pop(old) for old, new in (("from", "source"), ("to", "target")) if old in given}
         if isinstance(texts, str):
             return next(translating.translate_texts(self, [texts], **given))

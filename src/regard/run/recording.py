@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import masked_softmax
-from regard.attention.layouts import PaddedPattern
+from regard.attention.layouts import Layout, PaddedPattern
 from regard.attention.multihead import MultiHeadAttention
 from regard.attention.recurrent_attention import AttentionOutput, SourceAttention
 from regard.attention.scores import scaled_dot
@@ -110,7 +110,7 @@ def record(model: nn.Module, call: Callable[[], object], prediction: Prediction)
     return recording
 
 
-def logits(output: Any) -> Tensor:
+def logits(output: object) -> Tensor:
     """The logits among the outputs of a model."""
     output = output[0] if isinstance(output, tuple) else output
     output = next(iter(vars(output).values())) if not isinstance(output, Tensor | OutputProjection) else output
@@ -139,7 +139,7 @@ def recorded(name: str, module: nn.Module, recording: Recording) -> Iterator[Non
         hooks.append(module.output.register_forward_pre_hook(before_output))
     post = module.post if isinstance(module, Residual) else None
 
-    def record_post(x: Tensor, y: Tensor, *layout: Any) -> Tensor:
+    def record_post(x: Tensor, y: Tensor, *layout: Layout | None) -> Tensor:
         assert post is not None
         stream = post(x, y, *layout)
         recording.keep(name.replace("_residual", ".residual"), stream)
@@ -262,7 +262,7 @@ def skipped(layer: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(module: nn.Module, method: str, function: Callable[..., Any]) -> Iterator[None]:
+def replaced(module: nn.Module, method: str, function: Callable[..., object]) -> Iterator[None]:
     """Replace a method of one module until the end of the block; an earlier replacement comes back."""
     before = vars(module).get(method)
     object.__setattr__(module, method, function)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, Field
 
 from regard import __version__
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Model
@@ -28,7 +28,7 @@ MAX_TOKENS = 96
 THIS_RUN = "this run"
 
 Points = list[tuple[float, float]]
-Record = dict[str, Any]
+Record = JsonObject
 
 
 class TrainLine(BaseModel):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 from regard.errors import UserError
 from regard.files import JsonObject
@@ -26,7 +26,7 @@ class Frame(Protocol):
     def to_dict(self, orient: str) -> list[dict[str, object]]: ...
 
 
-class Prediction(dict[str, Any]):
+class Prediction(JsonObject):
     """The prediction for one input: a dictionary that a notebook draws."""
 
     def __init__(self, values: PlainPrediction, example: Example, task: AnyTask) -> None:

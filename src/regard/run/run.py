@@ -11,11 +11,11 @@ evaluations/*.json, *.html       scores, predictions and reports
 exports/                         the model in the format of other libraries (see run/exporting.py)
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import nn
@@ -119,7 +119,7 @@ class Run:
         self.check_manifest()
         self.__dict__["task"] = task  # what was read and learnt is kept
 
-    def open_stores(self, report: Report, progress: ProgressCallback | None = None) -> tuple[Any, Any]:
+    def open_stores(self, report: Report, progress: ProgressCallback | None = None) -> tuple[Sized, Sized]:
         """Build or open the tokenised training and validation data."""
         train, valid = (self.store(split, report, progress) for split in ("train", "valid"))
         train = training_view(self.task, self.folder, train, report)
@@ -127,7 +127,7 @@ class Run:
             report(Message("{key}: {value}", key=key, value=value))
         return train, valid
 
-    def store(self, split: str, report: Report, progress: ProgressCallback | None = None) -> Any:
+    def store(self, split: str, report: Report, progress: ProgressCallback | None = None) -> Sized:
         """Build or open the tokenised data of a split, and report it."""
         path = self.folder / STORES / split
         before = fingerprint_of(path)

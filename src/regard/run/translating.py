@@ -15,6 +15,7 @@ from regard.documents.document import open_document
 from regard.documents.passage import TemplateDocument
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
+from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import chunk
@@ -29,7 +30,7 @@ NO_REPEAT = 3
 """A sentence whose translation loops is translated again without repeated n-grams of this size."""
 REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
 
-Options = Mapping[str, Any]
+Options = JsonObject
 Direction = tuple[str | None, str | None]
 Numbers = Sequence[int]
 Notify = Callable[[Numbers, str], None]
@@ -230,7 +231,7 @@ def translate_segments(
     source: str | None = None,
     target: str | None = None,
     progress: Callable[[int], None] = lambda count: None,
-    **options: Any,
+    **options: object,
 ) -> list[SegmentTranslation]:
     """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
     job = SegmentTask(model.task.configure(**options), options)
@@ -268,7 +269,7 @@ def predict_texts(
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
     split: bool = True,
     where: str = "text",
-    **options: Any,
+    **options: object,
 ) -> Iterator[tuple[Example, Prediction]]:
     """Each text and its prediction as in `Task.predict`, in order and in bounded memory.
 

@@ -10,8 +10,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.run.embedding import Features
-from regard.run.model import Input, Model
+from regard.run.model import Input
 from regard.serve.access import check_access
 from regard.serve.errors import ServiceError
 from regard.serve.fields import check_values
@@ -71,14 +72,14 @@ class Translate(Texts):
 class Predict(Body):
     """Inputs of a run."""
 
-    inputs: list[str | dict[str, Any]] = Field(description="texts or examples as the task of the run reads them")
-    options: dict[str, Any] = Field({}, description="options of the prediction: beam, nbest, top ...")
+    inputs: list[str | JsonObject] = Field(description="texts or examples as the task of the run reads them")
+    options: JsonObject = Field({}, description="options of the prediction: beam, nbest, top ...")
 
 
 class Embed(Body):
     """Texts whose vectors are wanted."""
 
-    inputs: list[str | dict[str, Any]] = Field(description="texts, or {text, pair}")
+    inputs: list[str | JsonObject] = Field(description="texts, or {text, pair}")
     layers: str = Field("last", max_length=100, description='last, all, -2, "-4:", "1,6"')
     combine: str = Field("concat", description="concat, sum or mean of several layers")
     pool: str = Field("mean", description="cls, mean, max, pooler or tokens")
@@ -90,12 +91,12 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["regard"], dependencies=[Depends(check_access)])
 
     @router.get("/runs")
-    async def runs() -> dict[str, Any]:
+    async def runs() -> JsonObject:
         """The runs of this server with their tasks and languages."""
         return {"runs": [run.info for run in service.runs.values()]}
 
     @router.post("/translate")
-    async def translate(body: Translate) -> dict[str, Any]:
+    async def translate(body: Translate) -> JsonObject:
         """Translate texts."""
         return {"translations": [asdict(text) for text in await service.translate(body.request())]}
 
@@ -105,13 +106,13 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         return TranslationEvents(service, body.request())
 
     @router.post("/detect")
-    async def detect(body: Texts) -> dict[str, Any]:
+    async def detect(body: Texts) -> JsonObject:
         """Detect the language of each text; confidences are probabilities."""
         service.check_size(TranslateRequest(body.texts, None, None))
         return {"detected": [[asdict(item) for item in found] for found in await service.detect(body.texts)]}
 
     @router.post("/predict/{run}")
-    async def predict(run: str, body: Predict) -> dict[str, Any]:
+    async def predict(run: str, body: Predict) -> JsonObject:
         """Predict with a run of any task."""
         check_inputs(body.inputs, settings)
         check_options(body.options)
@@ -120,7 +121,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         return {"predictions": [finite(task.output(item)) for item in predictions]}
 
     @router.post("/embed/{run}")
-    async def embed(run: str, body: Embed) -> dict[str, Any]:
+    async def embed(run: str, body: Embed) -> JsonObject:
         """Compute vectors of texts with the text encoder of a run."""
         check_inputs(body.inputs, settings)
         features = Features(body.layers, body.combine, body.pool, body.normalize)
@@ -131,11 +132,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
 
 async def embed_inputs(service: Service, run: str, inputs: Sequence[Input], features: Features) -> list[Any]:
     """The vector of each input from the text encoder of a run, as lists of numbers."""
-
-    def embed(model: Model) -> list[Any]:
-        return [item.vector.tolist() for item in model.embed(inputs, features)]
-
-    return await service.call(run, embed)
+    return await service.call(run, lambda model: [item.vector.tolist() for item in model.embed(inputs, features)])
 
 
 def check_inputs(inputs: Sequence[Input], settings: ServeSettings) -> None:
@@ -148,7 +145,7 @@ def check_inputs(inputs: Sequence[Input], settings: ServeSettings) -> None:
         raise ServiceError("too-long", limits)
 
 
-def check_options(options: dict[str, Any]) -> None:
+def check_options(options: JsonObject) -> None:
     """Raise an error for options that clients may not choose, and for values that are too large."""
     for name, value in options.items():
         if name not in OPTIONS:
@@ -161,7 +158,7 @@ def check_options(options: dict[str, Any]) -> None:
             raise UserError(f"{name} is larger than {LARGEST[name]}", code="invalid-option")
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> Any:
     """A value for JSON: infinite numbers and NaN become null, numbers of numpy those of Python."""
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}

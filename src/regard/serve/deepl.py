@@ -7,12 +7,12 @@ Errors are {"message": "..."}. The characters of /v2/usage are those since the s
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from regard.files import JsonObject
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError, text_format
 from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields
@@ -35,7 +35,7 @@ FORMATS = {"": "text", "html": "html", "xml": "html"}
 MODEL_TYPE = "latency_optimized"
 REFUSED = ("glossary_id", "glossary_ids", "style_id", "custom_instructions", "ignore_tags")
 """Fields whose meaning would be lost if they were ignored."""
-BODY: dict[str, Any] = {
+BODY: JsonObject = {
     "type": "object",
     "required": ["text", "target_lang"],
     "properties": {

@@ -6,7 +6,6 @@ No response has a path of a file or a traceback.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi.responses import JSONResponse
 
@@ -71,7 +70,7 @@ class ErrorFormat:
     schema: JsonObject
 
     @property
-    def responses(self) -> dict[int | str, dict[str, Any]]:
+    def responses(self) -> dict[int | str, JsonObject]:
         """The errors of routes for an OpenAPI schema."""
         content = {"application/json": {"schema": self.schema}}
         return {

@@ -22,12 +22,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from regard.files import JsonObject as Json
 from regard.run.embedding import Features
 from regard.run.model import Input
 from regard.serve.access import check_access
@@ -42,7 +42,6 @@ from regard.tasks.languages import TRADITIONAL, main_code
 from regard.text.inputs import MaskedTokenizer
 from regard.text.roberta import RobertaTokenizer
 
-Json = dict[str, Any]
 MAX_COUNT = 1000
 """The largest top_k."""
 MAX_NEW_TOKENS = 1024
@@ -133,7 +132,7 @@ class HuggingFace:
         mask = masked_tokenizer(run.task).mask_text
         return not any(mask in (value if isinstance(value, str) else json.dumps(value)) for value in inputs)
 
-    async def vectors(self, run: ServedRun, inputs: list[Input], options: Json) -> list[Any]:
+    async def vectors(self, run: ServedRun, inputs: list[Input], options: Json) -> list[list[float]]:
         """A vector of each text."""
         values = {name: options[name] for name in ("layers", "combine", "pool") if isinstance(options.get(name), str)}
         features = Features(**{"pool": "mean", **values}, normalize=options.get("normalize") is True)
@@ -175,7 +174,7 @@ def language(value: object, name: str) -> str | None:
 class ResponseAdapter:
     """How one pipeline reads an input and writes a prediction."""
 
-    response: Callable[[AnyTask, Input, Prediction, Json], Any]
+    response: Callable[[AnyTask, Input, Prediction, Json], object]
     """The response for one example: task, example, prediction, parameters."""
     example: Callable[[Input, Json], Input] = lambda value, parameters: value
     options: Callable[[AnyTask, Json], Json] = lambda task, parameters: {}
@@ -293,7 +292,7 @@ def masked_tokenizer(task: AnyTask) -> MaskedTokenizer:
     return tokenizer
 
 
-def masks(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> Any:
+def masks(task: AnyTask, example: Input, prediction: Prediction, parameters: Json) -> list[Json] | list[list[Json]]:
     """The most probable tokens of a mask; if there are several masks, a list for each."""
     tokenizer, text = masked_tokenizer(task), example if isinstance(example, str) else str(example["text"])
     mask = tokenizer.mask_text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, Response
 from regard.bundled.identification import Detected
 from regard.documents.document import FILE_FORMATS, file_format
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.serve.access import access_of
 from regard.serve.errors import TEXT, ServiceError, text_format
 from regard.serve.fields import FORM_TYPES, RequestFields, as_glossary, as_texts, content_type, invalid, read_fields
@@ -89,14 +90,14 @@ class TranslateFile(Key, Terms, Direction):
     file: bytes = Field(description="file to translate")
 
 
-def request_body(model: type[BaseModel]) -> dict[str, Any]:
+def request_body(model: type[BaseModel]) -> JsonObject:
     """The body of a request, for OpenAPI 3: JSON or a form; a file needs a form."""
     types = (FORM_TYPES[1],) if model is TranslateFile else ("application/json", FORM_TYPES[0])
     content = {media: {"schema": model.model_json_schema()} for media in types}
     return {"requestBody": {"required": True, "content": content}}
 
 
-def swagger(router: APIRouter) -> dict[str, Any]:
+def swagger(router: APIRouter) -> JsonObject:
     """The routes as Swagger 2.0, for LibreTranslate's clients (/spec)."""
     paths = {
         route.path: {method.lower(): operation(route) for method in route.methods or ()}
@@ -107,7 +108,7 @@ def swagger(router: APIRouter) -> dict[str, Any]:
     return {"swagger": "2.0", "info": info, "basePath": "/", "produces": ["application/json"], "paths": paths}
 
 
-def operation(route: APIRoute) -> dict[str, Any]:
+def operation(route: APIRoute) -> JsonObject:
     """A route for Swagger 2.0."""
     body = (route.openapi_extra or {}).get("requestBody", {}).get("content", {})
     schema = next(iter(body.values()))["schema"] if body else {"properties": {}}

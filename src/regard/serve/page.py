@@ -8,9 +8,10 @@ below a folder of a reverse proxy.
 import asyncio
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
@@ -21,6 +22,7 @@ from regard import __version__
 from regard.documents.sentences import sentence_spans
 from regard.files import JsonObject
 from regard.run import page_data
+from regard.run.model import Model
 from regard.serve.access import check_access
 from regard.serve.api import Body, Language, check_inputs, finite
 from regard.serve.service import Service, TranslateRequest
@@ -41,7 +43,7 @@ MAX_WIDTH = 10
 FOREVER = "public, max-age=31536000, immutable"
 
 RunName = Annotated[str, Field(max_length=200)]
-Example = str | dict[str, Any]
+Example = str | JsonObject
 
 
 class TranslateText(Body):
@@ -167,7 +169,7 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
     return router
 
 
-async def call(service: Service, run: str, function: Any) -> JsonObject:
+async def call(service: Service, run: str, function: Callable[[Model], JsonObject]) -> JsonObject:
     """The value of a function of a model, without infinite numbers."""
     result: JsonObject = finite(await service.call(run, function))
     return result

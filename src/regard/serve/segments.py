@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.engines.choose import ContinuousSearch, continuous_search
+from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.run.model import Model, Translator
 from regard.run.translating import AlignmentStep, Direction, Numbers, SearchStep, SegmentTask
@@ -36,13 +37,13 @@ If the engine can, it is also called with the beginning of a translation after e
 class Predict:
     """The predictions of a list of examples, with some options of the task."""
 
-    def __init__(self, options: dict[str, Any], continuous: bool = True) -> None:
+    def __init__(self, options: JsonObject, continuous: bool = True) -> None:
         """`continuous` is False for examples that give the beginning of their output: only batches support them."""
         self.options, self.continuous = options, continuous
         self.key = ("predict", continuous, tuple(sorted(options.items())))
         """Equal for equal options."""
 
-    def __call__(self, model: Model, examples: list[Any]) -> list[Prediction]:
+    def __call__(self, model: Model, examples: list[Example]) -> list[Prediction]:
         return list(model.stream(examples, **self.options))
 
     def start(self, model: Model) -> "ContinuousPredictions | None":

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from regard.bundled.identification import Detected, identifier, identify
 from regard.documents.document import open_file
@@ -239,7 +239,7 @@ class Service:
         with too_large_is_too_long():
             return await self._in_thread_if_long(glossary_size(terms), Glossary, terms)
 
-    async def _in_thread_if_long(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+    async def _in_thread_if_long(self, size: int, function: Callable[..., T], *arguments: object) -> T:
         if size < LONG_TEXT:
             return function(*arguments)
         return await asyncio.to_thread(function, *arguments)
@@ -330,7 +330,7 @@ class Service:
             raise ServiceError("unknown-run", f"there is no run {name!r}", f"write one of {', '.join(self.runs)}")
         return self.runs[name]
 
-    async def predict(self, run: str, inputs: Sequence[Input], **options: Any) -> list[Prediction]:
+    async def predict(self, run: str, inputs: Sequence[Input], **options: object) -> list[Prediction]:
         """A prediction for each input, joined with those of other requests that have the same options."""
         served = self.run(run)
         task = served.task.configure(**options)

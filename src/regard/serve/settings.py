@@ -5,10 +5,11 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from regard.config import Field, Settings, build
 from regard.errors import UserError
+from regard.files import JsonObject
 
 PREFIX = "REGARD_SERVE_"
 KEYS_VARIABLE = "REGARD_API_KEYS"
@@ -89,7 +90,7 @@ def read_settings(
     if ignored:
         warn(f"warning: {', '.join(ignored)} ignored: Kubernetes sets such variables for a service")
     environment = {name: text for name, text in found.items() if name not in ignored}
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for name, field in ServeSettings.model_fields.items():
         text = environment.get(PREFIX + name.upper())
         if options.get(name) is not None:
@@ -103,7 +104,7 @@ def read_settings(
     return build(ServeSettings, values, "regard serve")
 
 
-def parse_variable(name: str, text: str, kind: Any) -> object:
+def parse_variable(name: str, text: str, kind: object) -> object:
     """The value of an environment variable for a setting of this type."""
     kinds = (kind, *get_args(kind))
     if str in kinds and Ellipsis in kinds:

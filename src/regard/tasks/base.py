@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,6 +34,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
 from regard.metrics.score import Score
@@ -59,7 +60,7 @@ D = TypeVar("D", bound=Sized)
 """The tokenised data of a task: a view of its store."""
 T = TypeVar("T")
 
-Prediction = dict[str, Any]
+Prediction = JsonObject
 """The output of a model for one example."""
 Report = Callable[[str], None]
 """Prints one line about the progress of the work."""
@@ -73,14 +74,13 @@ class ValidationData(Generic[D]):
     examples: Sequence[Example] = ()
     engine: Callable[[nn.Module], Engine] | None = None
     """Makes an engine of the model in training; if it is not given, the model itself is decoded."""
-    cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    cache: dict[str, object] = field(default_factory=dict, repr=False)
 
     def cached(self, compute: Callable[[], T]) -> T:
         """The result of `compute`, which is called at the first validation only."""
         if "value" not in self.cache:
             self.cache["value"] = compute()
-        value: T = self.cache["value"]
-        return value
+        return cast(T, self.cache["value"])
 
 
 @dataclass(frozen=True)

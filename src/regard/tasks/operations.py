@@ -84,7 +84,7 @@ def open_store(
         raise UserError(f"{names}: {error.problem}", error.remedy, code=error.code, where=error.where) from error
 
 
-def training_view(task: AnyTask, folder: Path, store: Sized, report: Report) -> Sized:
+def training_view(task: AnyTask, folder: Path, store: Any, report: Report) -> Sized:
     """The training data as batches read it: with BPE-dropout, pairs are segmented differently in every epoch."""
     data, dropout = task.recipe.data, getattr(task.recipe.text, "dropout", 0.0)
     if not dropout or not isinstance(store, Pairs):

@@ -87,7 +87,7 @@ def gather_to_rank0(value: T, world: World) -> list[T]:
     """Return the values of all ranks in order on rank 0, and an empty list on the others."""
     if world.size == 1:
         return [value]
-    values: list[Any] = [None] * world.size
+    values = [value] * world.size
     dist.gather_object(value, values if world.is_main else None, dst=0)
     return values if world.is_main else []
 

@@ -12,7 +12,6 @@ A schedule is a function from the step, counted from 1, to the learning rate.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,9 +44,9 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     return AdamW(groups, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
 
 
-def decay_groups(parameters: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+def decay_groups(parameters: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
     """Matrices, which decay, and other parameters, which do not."""
-    groups: list[dict[str, Any]] = [
+    groups: list[dict[str, object]] = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
