@@ -155,5 +155,5 @@ def test_extending_quotes_files_that_are_tested(name: str) -> None:
     page = ROOT / "docs" / name
     sources = [read(page.parent / file) for file in links(page) if file.endswith(".py")]
     quotes = blocks(page, "python")
-    assert len(quotes) == 3
+    assert len(quotes) == 4
     assert [quote for quote in quotes if not any(quote in source for source in sources)] == []

@@ -239,3 +239,14 @@ def test_an_experiment_of_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(UserError) as error:
         registry.register_experiment("trebles")
     assert error.value.code == "duplicate-experiment"
+
+
+def test_the_experiment_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tests/outside_experiment.py: one file, run by the command with one variable, in both languages."""
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    monkeypatch.setenv("REGARD_PLUGINS", str(ROOT / "tests" / "outside_experiment.py"))
+    experiment = registry.find_experiment("outside-experiment")
+    (outcome,) = run_all([experiment], FULL, tmp_path)
+    assert isinstance(outcome, Finished) and outcome.verdict.kind == "confirmed"
+    low, high = (outcome.results.mean("keys", "scores", temperature) for temperature in (0.25, 4.0))
+    assert 1 < low < 4 < 14 < high < 16
