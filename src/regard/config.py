@@ -20,6 +20,7 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from types import UnionType
 from typing import Annotated, TypeVar, Union, get_args, get_origin
 
@@ -220,8 +221,10 @@ def _unused(settings: Settings, defaults: Defaults) -> Iterator[_Problem]:
     """Yield a problem for every setting without effect that differs from its default."""
     for prefix, group in _groups(settings):
         for key, condition in group.no_effect():
-            value, default = _value_and_default(group, key)
-            default = defaults.get(f"{prefix}{key}", default)
+            *inner, name = key.split(".")
+            holder = reduce(getattr, inner, group)
+            default = type(holder).model_fields[name].get_default(call_default_factory=True)
+            value, default = getattr(holder, name), defaults.get(f"{prefix}{key}", default)
             if value != default:
                 message = f"{value!r} has no effect; it is used only for {condition}; remove it (default: {default!r})"
                 yield _Problem("unused-setting", f"{prefix}{key}", message)
@@ -245,13 +248,6 @@ def _groups(settings: Settings, prefix: str = "") -> Iterator[tuple[str, Setting
         for key, member in members.items():
             if isinstance(member, Settings):
                 yield from _groups(member, f"{prefix}{key}.")
-
-
-def _value_and_default(group: Settings, key: str) -> tuple[object, object]:
-    *groups, name = key.split(".")
-    for inner in groups:
-        group = getattr(group, inner)
-    return getattr(group, name), type(group).model_fields[name].get_default(call_default_factory=True)
 
 
 def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
@@ -285,7 +281,9 @@ def _explain_unknown(
 ) -> str:
     """Suggest the nearest setting, or say that the setting belongs to another kind."""
     group, _, name = key.rpartition(".")
-    if kinds := _kinds_with(settings, group, name):
+    forms = group_forms(settings.model_fields[group]) if group in settings.model_fields else []
+    kinds = [kind for form in forms if len(forms) > 1 and name in form.model_fields for kind in _kinds(form)]
+    if kinds:
         kind = location[1]
         return (
             f"is for kind = {' or '.join(kinds)}, not {kind}; leave it out "
@@ -390,12 +388,6 @@ def element_forms(field: FieldInfo) -> list[type[Settings]]:
 
 def _settings_only(types: Sequence[object]) -> list[type[Settings]]:
     return [t for t in types if isinstance(t, type) and issubclass(t, Settings)]
-
-
-def _kinds_with(settings: type[Settings], group: str, name: str) -> list[str]:
-    """Return the kinds of a group that have a setting `name`; none if the group has one form."""
-    forms = group_forms(settings.model_fields[group]) if group in settings.model_fields else []
-    return [kind for form in forms if len(forms) > 1 and name in form.model_fields for kind in _kinds(form)]
 
 
 def _kinds(form: type[Settings]) -> tuple[str, ...]:

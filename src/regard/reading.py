@@ -76,9 +76,8 @@ def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise UserError(
-            f"{path} cannot be read: {error.strerror}", "check its permissions", code="unreadable-file", where=path
-        ) from error
+        problem, remedy = f"{path} cannot be read: {error.strerror}", "check its permissions"
+        raise UserError(problem, remedy, code="unreadable-file", where=path) from error
 
 
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -92,9 +91,8 @@ def read_text(path: Path, limit: int = MAX_BYTES) -> str:
     try:
         return read_bytes(path, limit).decode()
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
-        ) from error
+        problem, remedy = f"{path} is not UTF-8 text: {error}", "save it as UTF-8"
+        raise UserError(problem, remedy, code="not-utf8", where=path) from error
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -221,13 +219,11 @@ def read_toml(path: Path) -> JsonObject:
             raise ValueError(f"it has more than {MAX_TOML_BYTES:,} bytes")
         return parse_toml(text)
     except FileNotFoundError as error:
-        raise UserError(
-            f"{path}: no such recipe", "regard recipes lists the included ones", code="missing-file", where=path
-        ) from error
+        problem, remedy = f"{path}: no such recipe", "regard recipes lists the included ones"
+        raise UserError(problem, remedy, code="missing-file", where=path) from error
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text: {error}", "save it as UTF-8", code="not-utf8", where=path
-        ) from error
+        problem, remedy = f"{path} is not UTF-8 text: {error}", "save it as UTF-8"
+        raise UserError(problem, remedy, code="not-utf8", where=path) from error
     except ValueError as error:
         problem, remedy = f"{path} is not valid TOML: {error}", 'a setting looks like: name = 3, or name = "text"'
         raise UserError(problem, remedy, code="bad-toml", where=path) from error

@@ -14,8 +14,10 @@ from pydantic import PrivateAttr, model_validator
 
 from regard.config import Field, SettingError, Settings, SettingsTable, nearest, with_defaults
 from regard.data.fields import Fields
-from regard.data.settings import DataSettings, check_sources
+from regard.data.formats import check_source
+from regard.data.settings import DataSettings
 from regard.models.settings import ModelSettings
+from regard.run_files import SPLITS
 from regard.runtime import RuntimeSettings
 from regard.training.settings import TrainingSettings
 
@@ -113,8 +115,15 @@ class Recipe(Settings):
 
     @model_validator(mode="after")
     def check_data(self) -> Self:
-        """Check that the task can read its sources."""
-        check_sources(self.data, self.fields)
+        """Raise SettingError if the task cannot read a source, or if an option of a source has no effect."""
+        sources = [(split, *item) for split in SPLITS for item in enumerate(getattr(self.data, split))]
+        for split, number, source in sources:
+            try:
+                check_source(source, self.fields)
+                if source.repeat and split != "train":
+                    raise SettingError("repeat", f"is for training data; {split} counts every pair once")
+            except SettingError as error:
+                raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
         return self
 
     @model_validator(mode="after")

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from tests.cli.command import regard
 
-from regard.data.augmentation import add_typing_noise, insert_placeholders
-from regard.data.encoders import KEEP_ALL, Filters, PairEncoder
+from regard.data.encoders import KEEP_ALL, Filters, PairEncoder, add_typing_noise, insert_placeholders
 from regard.data.examples import Example
 from regard.data.fields import PAIRS
 from regard.data.hold_out import read_split

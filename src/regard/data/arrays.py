@@ -9,7 +9,6 @@ Each array is one file of plain little-endian numbers. A ragged column `name` is
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,6 @@ class ArrayWriter:
 
     def close(self) -> None:
         self._stream.close()
-
-    def __enter__(self) -> "ArrayWriter":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 class RaggedWriter:

@@ -42,8 +42,11 @@ def read_conllu(files: SourceFiles) -> Iterator[Record]:
         numbers, cells = zip(*rows, strict=True)
         lists = dict(zip(COLUMNS, map(list, zip(*cells, strict=True)), strict=True))
         filled = {name: values for name, values in lists.items() if name and set(values) != {EMPTY}}
-        if heads := filled.get("heads"):
-            check_heads(heads, numbers, path)
+        heads = filled.get("heads", [])
+        for number, head in zip(numbers, heads, strict=False):
+            if not (head.isascii() and head.isdecimal() and int(head) <= len(heads)):
+                remedy = f"write the number of a word, 1 to {len(heads)}, or 0 for the root"
+                raise Location(path, number).error(f"has the head {head!r}", remedy)
         yield Record(Location(path, numbers[0]), {"words": lists["words"], **filled})
 
 
@@ -59,26 +62,16 @@ def sentences(lines: Iterable[str], path: Path) -> Iterator[list[Row]]:
             cells = line.rstrip("\r").split("\t")
             if len(cells) != len(COLUMNS) or not all(cell.strip() for cell in cells):
                 problem = f"has {sum(bool(cell.strip()) for cell in cells)} columns, not {len(COLUMNS)}"
-                raise Location(path, number).error(
-                    problem, 'write ten columns with tabs between them, "_" for an empty one'
-                )
+                remedy = 'write ten columns with tabs between them, "_" for an empty one'
+                raise Location(path, number).error(problem, remedy)
             if SKIPPED.fullmatch(cells[0]):
                 continue
             rows.append((number, cells))
             if cells[0] != str(len(rows)):
-                raise Location(path, number).error(
-                    f"has the number {cells[0]!r}, not {len(rows)}", "number words from 1"
-                )
+                problem, remedy = f"has the number {cells[0]!r}, not {len(rows)}", "number words from 1"
+                raise Location(path, number).error(problem, remedy)
     if rows:
         yield rows
-
-
-def check_heads(heads: Sequence[str], numbers: Sequence[int], path: Path) -> None:
-    """Raise UserError if a head is not the number of a word of the sentence."""
-    for number, head in zip(numbers, heads, strict=True):
-        if not (head.isascii() and head.isdecimal() and int(head) <= len(heads)):
-            remedy = f"write the number of a word, 1 to {len(heads)}, or 0 for the root"
-            raise Location(path, number).error(f"has the head {head!r}", remedy)
 
 
 def to_conllu(sentence: Mapping[str, Sequence[object]]) -> str:

@@ -79,9 +79,8 @@ def dialogues(lines: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]
             characters = len(turn) + (characters if turns else 0)
             if characters > MAX_CHARACTERS:
                 problem = f"the dialogue that begins on line {first} is longer than {MAX_CHARACTERS:,} characters"
-                raise Record(Location(path, number), turn).error(
-                    problem, "put a blank line between dialogues", "bad-line"
-                )
+                remedy = "put a blank line between dialogues"
+                raise Record(Location(path, number), turn).error(problem, remedy, "bad-line")
             turns.append(turn)
         elif turns:
             yield first, turns

@@ -4,7 +4,7 @@ Encoders import no PyTorch: the processes that tokenise start faster without it.
 that is left out of a test set would be missing in its score.
 """
 
-import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from regard.data.arrays import flatten, smallest_unsigned
-from regard.data.augmentation import add_typing_noise, insert_placeholders
 from regard.data.examples import Example
 from regard.data.settings import PairDataSettings
+from regard.data.split import hash_text
 from regard.data.store import Encoded
 from regard.errors import UserError
 from regard.text.inputs import MaskedTokenizer
-from regard.text.symbols import EOS
+from regard.text.symbols import EOS, PLACEHOLDERS
 from regard.text.tokenizer import Tokenizer
 
 RATIO_FROM = 16  # tokens; in shorter texts a few words change the ratio too much
@@ -117,7 +117,7 @@ class PairEncoder:
     tgt_tokenizer: Tokenizer
     filters: Filters
     placeholders: float = 0.0
-    """The share of pairs with placeholders (see augmentation.py)."""
+    """The share of pairs with placeholders (see `insert_placeholders`)."""
     typing_noise: float = 0.0
     """The share of pairs that are changed to what people type."""
 
@@ -145,7 +145,7 @@ class PairEncoder:
                 texts.append((*add_typing_noise(src, tgt, self.typing_noise, copy), example.get("to"), copy))
             else:
                 dropped[reason] += 1
-        tags = [self.tags(language) for _, _, language, _ in texts]
+        tags = [language_tags(self.src_tokenizer, language) for _, _, language, _ in texts]
         src_rows = [
             tag + row for tag, row in zip(tags, self.src_tokenizer.encode_batch([t[0] for t in texts]), strict=True)
         ]
@@ -163,12 +163,10 @@ class PairEncoder:
             name: flatten([rows[index] for index in indices], self.dtypes[name])
             for name, rows in (("src", src_rows), ("tgt", tgt_rows))
         }
-        keys = np.array([_pair_key(*texts[index]) for index in indices], np.uint64)
-        return Encoded(columns, len(examples), dropped, keys if self.filters.drop_duplicates else None)
-
-    def tags(self, language: str | None) -> list[int]:
-        """The tokens before a source: the tag of its target language, if the tokenizer has tags."""
-        return language_tags(self.src_tokenizer, language)
+        kept = (texts[index] for index in indices)
+        keys = [hash_text(f"{len(src)} {src}{tgt}{language or ''}{copy or ''}") for src, tgt, language, copy in kept]
+        distinct = np.array(keys, np.uint64) if self.filters.drop_duplicates else None
+        return Encoded(columns, len(examples), dropped, distinct)
 
 
 def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
@@ -185,12 +183,6 @@ def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
             where="to",
         )
     return [tags[language]]
-
-
-def _pair_key(src: str, tgt: str, language: str | None = None, copy: int = 0) -> int:
-    """64-bit hash of a pair. Among a hundred million pairs the odds of one wrong match are one in four thousand."""
-    content = f"{len(src)} {src}{tgt}{language or ''}{copy or ''}".encode()
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest())
 
 
 @dataclass(frozen=True)
@@ -242,3 +234,76 @@ class SentenceEncoder:
         is_first = np.array([example["first"] for example in examples], bool)
         columns = {"tokens": flatten([row for row in rows if row], self.dtypes["tokens"])}
         return Encoded(columns, len(examples), groups=next_row[is_first])
+
+
+# ---- placeholders and typing noise
+#
+#     Delete row 17 of Orders.    Löschen Sie Zeile 17 von Orders.
+#     Delete row ⦅0⦆ of ⦅1⦆.      Löschen Sie Zeile ⦅0⦆ von ⦅1⦆.        a model learns to copy ⦅0⦆, ⦅1⦆ ...
+#     delete row 17 of orders     Löschen Sie Zeile 17 von Orders       lower: lowercase source, no final punctuation
+#     Delete row 17 of Orders     Löschen Sie Zeile 17 von Orders       bare: no final punctuation
+#     DELETE ROW 17 OF ORDERS.    LÖSCHEN SIE ZEILE 17 VON ORDERS.      upper: both sides in uppercase
+#
+# Later a placeholder stands for anything that must not change: a variable of a message (%s, {name}), code, or the
+# term of a glossary. Only words that occur once on each side are replaced. A model that has seen edited sentences
+# only does not know the words of what people type: their subwords are different.
+#
+# Which pairs change, and how, is a function of their text, and of the number of the copy if a source repeats its
+# pairs.
+
+WORD = re.compile(r"[A-Za-z0-9_]+(?:[.:/@-][A-Za-z0-9_]+)*")
+"""A word of ASCII letters and digits, or several joined by signs. Chinese text has no spaces around it."""
+MAX_REPLACED = 3
+KINDS = ("lower", "lower", "bare", "upper")
+"""A pair with typing noise has one of these, each as often as it is listed."""
+FINAL = re.compile(r"(?<=[^\s.!?…。！？])\s*[.!?…。！？]+$")
+
+
+def insert_placeholders(src: str, tgt: str, share: float, copy: int = 0) -> tuple[str, str]:
+    """The pair; in a `share` of all pairs, chosen again for each `copy`, some common words are replaced."""
+    number = hash_text(f"{src}\n{tgt}" + (f"\n{copy}" if copy else ""))
+    if number / 2**64 >= share:
+        return src, tgt
+    src_spans, tgt_spans = unique_words(src), unique_words(tgt)
+    common = [word for word in src_spans if word in tgt_spans]
+    count = 1 + number % MAX_REPLACED
+    first = number % max(1, len(common) - count + 1)
+    chosen = common[first : first + count]
+    symbols = dict(zip(chosen, PLACEHOLDERS, strict=False))
+    return replace_spans(src, src_spans, symbols), replace_spans(tgt, tgt_spans, symbols)
+
+
+def unique_words(text: str) -> dict[str, tuple[int, int]]:
+    """The words that occur once in a text, in their order, with their spans."""
+    spans: dict[str, tuple[int, int]] = {}
+    repeated = set()
+    for match in WORD.finditer(text):
+        if match.group() in spans:
+            repeated.add(match.group())
+        spans[match.group()] = match.span()
+    return {word: span for word, span in spans.items() if word not in repeated}
+
+
+def replace_spans(text: str, spans: dict[str, tuple[int, int]], symbols: dict[str, str]) -> str:
+    """A text with some of its words replaced by their symbols."""
+    for start, end, symbol in sorted(((*spans[word], symbol) for word, symbol in symbols.items()), reverse=True):
+        text = text[:start] + symbol + text[end:]
+    return text
+
+
+def add_typing_noise(src: str, tgt: str, share: float, copy: int = 0) -> tuple[str, str]:
+    """The pair; a `share` of all pairs, chosen again for each `copy`, is changed to what people type."""
+    number = hash_text(f"{src}\n{tgt}\nvariation" + (f" {copy}" if copy else ""))
+    if number / 2**64 >= share:
+        return src, tgt
+    kind = KINDS[number % len(KINDS)]
+    if kind == "upper":
+        return src.upper(), tgt.upper()
+    src, tgt = without_final_punctuation(src), without_final_punctuation(tgt)
+    return (src.lower() if kind == "lower" else src), tgt
+
+
+def without_final_punctuation(text: str) -> str:
+    """A sentence without its last marks, and without the Spanish marks that open it."""
+    bare = FINAL.sub("", text)
+    return bare.lstrip("¿¡") if bare != text else text

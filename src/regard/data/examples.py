@@ -60,24 +60,18 @@ def read_pair(record: Record, source: Source) -> Example:
     return example
 
 
-def orient_pair(pair: Example, source: Source) -> Iterator[Example]:
-    """A pair with its languages, in each direction of its source."""
-    languages = source.language_pairs()
-    if not languages:
-        yield pair
-    for direction in languages:
+def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
+    """A pair with its languages, in each direction of its source, as often as the source repeats it."""
+    directions = source.language_pairs()
+    oriented = [] if directions else [pair]
+    for direction in directions:
         named = dict(zip(("from", "to"), direction, strict=True))
         if direction == (source.src_lang, source.tgt_lang):
-            yield {**pair, **named}
+            oriented.append({**pair, **named})
         elif "tgt" in pair:
-            yield {"src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True}
-
-
-def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
-    """A pair in each direction of its source, as often as the source repeats it."""
+            oriented.append({"src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True})
     for copy in range(source.repeat or 1):
-        for oriented in orient_pair(pair, source):
-            yield {**oriented, "copy": copy} if copy else oriented
+        yield from ({**example, "copy": copy} if copy else example for example in oriented)
 
 
 def _side_column(record: Record, source: Source, side: str) -> Column:
@@ -123,9 +117,8 @@ def read_scored_text(record: Record, source: Source) -> Example:
         except ValueError:
             example["label"] = math.nan
         if not abs(example["label"]) <= MAX_NUMBER:
-            raise record.error(
-                f"the label {label!r} is not a number, or too large", "a regression needs numbers, best near 1"
-            )
+            problem = f"the label {label!r} is not a number, or too large"
+            raise record.error(problem, "a regression needs numbers, best near 1")
     return example
 
 
@@ -139,9 +132,8 @@ def read_tagged_words(record: Record, source: Source) -> Example:
         if len(tags) != len(words):
             raise record.error(f"{len(words)} words and {len(tags)} tags", "write one tag for each word")
         if not all(tags):
-            raise record.error(
-                f"the tag of {words[tags.index('')]!r} is empty", 'write one tag for each word, "O" for none'
-            )
+            problem = f"the tag of {words[tags.index('')]!r} is empty"
+            raise record.error(problem, 'write one tag for each word, "O" for none')
         example["tags"] = tags
     return example
 
@@ -190,9 +182,8 @@ def read_choice(record: Record, source: Source) -> Example:
     if label is not None:
         if labels.count(label) != 1:
             relation = "not" if label not in labels else "more than"
-            raise record.error(
-                f"the label {label!r} is {relation} one of {', '.join(labels)}", "write which choice is right"
-            )
+            problem = f"the label {label!r} is {relation} one of {', '.join(labels)}"
+            raise record.error(problem, "write which choice is right")
         example["label"] = labels.index(label)
     return example
 

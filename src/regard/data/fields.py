@@ -9,19 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import SettingError
-from regard.data.examples import (
-    Example,
-    read_choice,
-    read_dependencies,
-    read_labelled_text,
-    read_line,
-    read_pair,
-    read_question,
-    read_scored_text,
-    read_sentence,
-    read_tagged_words,
-    read_tree,
-)
+from regard.data import examples
+from regard.data.examples import Example
 from regard.data.records import Location, Record, file_ending
 from regard.data.sources import Source
 
@@ -126,7 +115,7 @@ TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json
 PAIRS = Fields(
     inputs=("src",),
     target="tgt",
-    read=read_pair,
+    read=examples.read_pair,
     required=("src",),
     json_form='{"src": "..."}',
     line_form="the source sentence",
@@ -144,7 +133,7 @@ TREES = replace(
     PAIRS,
     target="tree",
     required=("words",),
-    read=read_tree,
+    read=examples.read_tree,
     json_form='{"words": ["...", "..."]}',
     line_form="the sentence",
     endings=TREE_ENDINGS,
@@ -156,7 +145,7 @@ TREES = replace(
 LINES = Fields(
     inputs=("text",),
     target="",
-    read=read_line,
+    read=examples.read_line,
     required=("text",),
     json_form='{"text": "..."}',
     line_form="the text",
@@ -168,7 +157,7 @@ LINES = Fields(
 SENTENCES = Fields(
     inputs=("text", "pair"),
     target="",
-    read=read_sentence,
+    read=examples.read_sentence,
     required=("text",),
     json_form='{"text": "Paris is the [MASK] of France."}, or with a second text {"text": "...", "pair": "..."}',
     line_form="text, or text TAB second text",
@@ -178,7 +167,7 @@ SENTENCES = Fields(
 LABELLED_TEXT = Fields(
     inputs=("text", "pair"),
     target="label",
-    read=read_labelled_text,
+    read=examples.read_labelled_text,
     required=("text",),
     json_form='{"text": "..."}, or with a second text {"text": "...", "pair": "..."}',
     line_form="text, or text TAB second text",
@@ -192,11 +181,11 @@ LABELLED_TEXT = Fields(
     several=("text", "pair"),
     options=("names", "labels_file"),
 )
-SCORED_TEXT = replace(LABELLED_TEXT, read=read_scored_text, formats=())
+SCORED_TEXT = replace(LABELLED_TEXT, read=examples.read_scored_text, formats=())
 TAGGED_WORDS = Fields(
     inputs=("words",),
     target="tags",
-    read=read_tagged_words,
+    read=examples.read_tagged_words,
     required=("words",),
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
@@ -211,7 +200,7 @@ TAGGED_WORDS = Fields(
 DEPENDENCIES = Fields(
     inputs=("words",),
     target="heads",
-    read=read_dependencies,
+    read=examples.read_dependencies,
     required=("words",),
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
@@ -227,7 +216,7 @@ DEPENDENCIES = Fields(
 QUESTIONS = Fields(
     inputs=("context", "question"),
     target="answers",
-    read=read_question,
+    read=examples.read_question,
     required=("question", "context"),
     json_form='{"question": "...", "context": "..."}',
     line_form="question TAB context",
@@ -242,7 +231,7 @@ QUESTIONS = Fields(
 CHOICES = Fields(
     inputs=("text", "choices"),
     target="label",
-    read=read_choice,
+    read=examples.read_choice,
     required=("text", "choices"),
     json_form='{"text": "...", "choices": ["...", "..."]}',
     line_form="text TAB choice TAB choice, with two choices or more",

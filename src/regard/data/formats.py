@@ -128,9 +128,8 @@ def check_source(source: Source, fields: Fields) -> None:
             raise SettingError(option, f"there is no such setting; {advice}", "unknown-setting")
         if option not in used:
             known = ", ".join(setting for setting in (*settings, *map(column_setting, columns)) if setting in used)
-            raise SettingError(
-                option, f"has no effect for {name} data of this task; options: {known or 'none'}", "unused-setting"
-            )
+            message = f"has no effect for {name} data of this task; options: {known or 'none'}"
+            raise SettingError(option, message, "unused-setting")
     for field, value in source.columns.items():
         if isinstance(value, list) and field not in fields.several:
             raise SettingError(column_setting(field), f"is one column, not {value!r}")
@@ -374,13 +373,11 @@ def read_qamr(files: SourceFiles) -> Iterator[Record]:
         location = Location(path, number)
         cells = line.split("\t")
         if len(cells) < 7:
-            raise Record(location, cells).error(
-                f"{len(cells)} columns", "QAMR has 9: the 6th is the question, the 7th its answer"
-            )
+            problem, remedy = f"{len(cells)} columns", "QAMR has 9: the 6th is the question, the 7th its answer"
+            raise Record(location, cells).error(problem, remedy)
         if cells[0] not in sentences:
-            raise Record(location, cells).error(
-                f"no sentence {cells[0]!r} in {contexts}", "check that both files are of the same split"
-            )
+            problem, remedy = f"no sentence {cells[0]!r} in {contexts}", "check that both files are of the same split"
+            raise Record(location, cells).error(problem, remedy)
         words = sentences[cells[0]]
         spans = [cells[6], *(cell.partition(":")[2] for cell in cells[7:])]
         answers = [word_span(words, word_numbers(span, location), location) for span in spans]
@@ -393,9 +390,8 @@ def _qamr_sentences(files: SourceFiles) -> Iterator[tuple[str, list[str]]]:
     for number, line in enumerate(files.lines(1), 1):
         name, tab, sentence = line.partition("\t")
         if not tab:
-            raise Record(Location(files.paths[1], number), line).error(
-                "there is no tab", "write the sentence's name, a tab and the sentence"
-            )
+            problem, remedy = "there is no tab", "write the sentence's name, a tab and the sentence"
+            raise Record(Location(files.paths[1], number), line).error(problem, remedy)
         yield name, [TOKENS.get(word, word) for word in sentence.split(" ")]
 
 
@@ -406,9 +402,8 @@ def word_numbers(text: str, location: Location) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers:
-        raise Record(location, text).error(
-            f"{text!r} is not a list of word numbers", "an answer is the numbers of its words, like 17 19"
-        )
+        problem, remedy = f"{text!r} is not a list of word numbers", "an answer is the numbers of its words, like 17 19"
+        raise Record(location, text).error(problem, remedy)
     return numbers
 
 
@@ -416,9 +411,8 @@ def word_span(words: Sequence[str], numbers: Sequence[int], location: Location) 
     """The answer from the first to the last of the numbered words, and its start among the characters."""
     first, last = min(numbers), max(numbers)
     if first < 0 or last >= len(words):
-        raise Record(location, words).error(
-            f"an answer of words {first} to {last} in a text of {len(words)}", "words count from 0"
-        )
+        problem, remedy = f"an answer of words {first} to {last} in a text of {len(words)}", "words count from 0"
+        raise Record(location, words).error(problem, remedy)
     start = sum(len(word) + 1 for word in words[:first])
     return {"text": " ".join(words[first : last + 1]), "start": start}
 

@@ -63,11 +63,7 @@ class InputEncoder:
 def encode_inputs(groups: Sequence[Sequence[Input]], examples: int) -> Encoded:
     """Groups of inputs as columns."""
     inputs = [item for group in groups for item in group]
-    columns = {
-        "ids": flatten([item.ids for item in inputs], DTYPES["ids"]),
-        "segments": flatten([item.segments for item in inputs], DTYPES["segments"]),
-        "labels": flatten([item.labels for item in inputs], DTYPES["labels"]),
-    }
+    columns = {name: flatten([getattr(item, name) for item in inputs], dtype) for name, dtype in DTYPES.items()}
     sizes = np.array([len(group) for group in groups], np.int64)
     counts = Counter(truncated_inputs=sum(item.truncated > 0 for item in inputs))
     return Encoded(columns, examples, counts, groups=np.cumsum(sizes) - sizes)

@@ -24,21 +24,13 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from regard.data import split as splitting
 from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import identify, read_examples
 from regard.data.settings import SIZE_SETTINGS, LabelledDataSettings
-from regard.data.split import (
-    Hashes,
-    SplitPlan,
-    assign,
-    check_not_empty,
-    first_occurrences,
-    hash_sentence,
-    hash_text,
-    normalize_sentence,
-)
+from regard.data.split import Hashes, SplitPlan, hash_sentence, hash_text, normalize_sentence
 from regard.errors import UserError
 from regard.files import Manifest, checksum, replacing
 from regard.reading import check_dataclass
@@ -194,11 +186,16 @@ def _build(folder: Path, data: LabelledDataSettings, fields: Fields, digests: Di
 
 
 class ExampleHashes:
-    """Hashes of labelled examples, in the order of reading."""
+    """Hashes of labelled examples, in the order of reading.
+
+    group    equal for examples that are held out together
+    target   equal for equal targets
+    limit    the order in which `data.limit` takes examples
+    """
 
     def __init__(self, data: LabelledDataSettings, fields: Fields) -> None:
         self._data, self._fields = data, fields
-        self._dedup, self._group, self._target, self._limit = array("Q"), array("Q"), array("Q"), array("Q")
+        self._dedup, self.group, self.target, self.limit = array("Q"), array("Q"), array("Q"), array("Q")
         self._ending, self._length = array("Q"), array("q")
 
     def __len__(self) -> int:
@@ -208,30 +205,15 @@ class ExampleHashes:
         """Append the hashes of one example."""
         fields, ending = self._fields, self._data.same_ending
         text, group = fields.dedup_text(example), fields.group_text(example)
-        self._group.append(hash_sentence(normalize_sentence(group)[-MIN_ENDING:] if ending else group, SEED))
-        self._target.append(hash_text(json.dumps(example[fields.target], sort_keys=True)))
+        self.group.append(hash_sentence(normalize_sentence(group)[-MIN_ENDING:] if ending else group, SEED))
+        self.target.append(hash_text(json.dumps(example[fields.target], sort_keys=True)))
         if self._data.limit:
-            self._limit.append(hash_sentence(text, self._data.limit_seed))
+            self.limit.append(hash_sentence(text, self._data.limit_seed))
         if ending:
             text = normalize_sentence(text)[::-1]
             self._ending.append(hash_text(text[:MIN_ENDING]) if len(text) >= MIN_ENDING else 0)
             self._length.append(len(text))
         self._dedup.append(hash_text(text))
-
-    @property
-    def group(self) -> Hashes:
-        """Equal for examples that are held out together."""
-        return np.frombuffer(self._group, np.uint64)
-
-    @property
-    def target(self) -> Hashes:
-        """Equal for equal targets."""
-        return np.frombuffer(self._target, np.uint64)
-
-    @property
-    def limit(self) -> Hashes:
-        """The order in which `limit` takes examples."""
-        return np.frombuffer(self._limit, np.uint64)
 
     def identities(self, examples: Sequence[Example]) -> Hashes:
         """Equal for equal examples. With `same_ending`: the hash of the shortest example that the text ends with."""
@@ -254,22 +236,23 @@ def select(
 ) -> tuple[dict[str, Indices], SelectionReport]:
     """The numbers of the examples of each split, and a report."""
     count = read["train"]
+    groups, targets, order = (np.frombuffer(column, np.uint64) for column in (keys.group, keys.target, keys.limit))
     train, others = identities[:count], identities[count:]
     kept, conflicts = np.ones(count, np.bool_), 0
     if data.drop_duplicates:
         _, first, group = np.unique(train, return_index=True, return_inverse=True)
-        kept = first_occurrences(train, kept)
-        conflicts = int((keys.target[:count] != keys.target[:count][first[group]]).sum())
+        kept = splitting.first_occurrences(train, kept)
+        conflicts = int((targets[:count] != targets[:count][first[group]]).sum())
     shared = np.isin(train, others)
     used = kept & ~shared if data.exclude_overlap else kept
 
     valid_size = data.hold_out or (None if "valid" in data.held_out else 0)
-    assigned = assign(keys.group[:count], used, SplitPlan(valid_size, data.hold_out_test))
+    assigned = splitting.assign(groups[:count], used, SplitPlan(valid_size, data.hold_out_test))
     indices = {"train": np.flatnonzero(assigned.train)}
     available = len(indices["train"])
     if data.limit:
-        order = np.argsort(keys.limit[indices["train"]], kind="stable")
-        indices["train"] = np.sort(indices["train"][order[: data.limit]])
+        sample = np.argsort(order[indices["train"]], kind="stable")[: data.limit]
+        indices["train"] = np.sort(indices["train"][sample])
 
     held_out = {}
     starts = {"valid": count, "test": count + read["valid"]}
@@ -289,5 +272,5 @@ def select(
         examples={split: len(indices[split]) for split in SPLITS},
     )
     sizes = {split: report.examples[split] for split in (*(["train"] if count else []), *held_out)}
-    check_not_empty(sizes, f"{count:,} training examples were read", SIZE_SETTINGS)
+    splitting.check_not_empty(sizes, f"{count:,} training examples were read", SIZE_SETTINGS)
     return indices, report

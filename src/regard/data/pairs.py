@@ -10,17 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from regard.data import batch
 from regard.data.arrays import Array, Rows
-from regard.data.batch import (
-    Batch,
-    concatenate_rows,
-    decoder_inputs,
-    fill,
-    pack_sequences,
-    pad_rows,
-    pad_sequences,
-    round_up,
-)
+from regard.data.batch import Batch
 from regard.data.encoders import FilterReport
 from regard.data.planning import Capacity
 from regard.data.store import Store
@@ -113,15 +105,15 @@ class Pairs(PairExamples):
 def collate_pairs(pairs: Iterable[tuple[Sequence[int] | Array, Sequence[int] | Array]]) -> Batch:
     """Padded batch of pairs of rows."""
     sources, targets = zip(*pairs, strict=True)
-    return pad_pairs(concatenate_rows(sources), concatenate_rows(targets))
+    return pad_pairs(batch.concatenate_rows(sources), batch.concatenate_rows(targets))
 
 
 def pad_pairs(sources: Rows, targets: Rows) -> Batch:
     """Padded batch: sources (B, S); decoder inputs and labels (B, T), the labels one token ahead."""
     arrays = {
-        **pad_sequences("source", sources),
-        **pad_sequences("target", decoder_inputs(targets)),
-        "labels": pad_rows(targets),
+        **batch.pad_sequences("source", sources),
+        **batch.pad_sequences("target", batch.decoder_inputs(targets)),
+        "labels": batch.pad_rows(targets),
     }
     return Batch.of(arrays, tokens=len(sources[0]) + len(targets[0]))
 
@@ -129,13 +121,13 @@ def pad_pairs(sources: Rows, targets: Rows) -> Batch:
 def pack_pairs(sources: Rows, targets: Rows, capacity: Capacity) -> Batch:
     """Packed batch; larger than `capacity` only if the pairs need it, which is rare."""
     src_size, tgt_size = (
-        round_up(max(tokens, len(values)), UNIT)
+        batch.round_up(max(tokens, len(values)), UNIT)
         for tokens, (values, _) in zip(capacity.tokens, (sources, targets), strict=True)
     )
-    sequences = max(round_up(capacity.examples, UNIT), round_up(len(sources[1]) + 1, UNIT))
+    sequences = max(batch.round_up(capacity.examples, UNIT), batch.round_up(len(sources[1]) + 1, UNIT))
     arrays = {
-        **pack_sequences("source", sources, src_size, sequences),
-        **pack_sequences("target", decoder_inputs(targets), tgt_size, sequences),
-        "labels": fill(targets[0].astype(np.int64), tgt_size, PAD),
+        **batch.pack_sequences("source", sources, src_size, sequences),
+        **batch.pack_sequences("target", batch.decoder_inputs(targets), tgt_size, sequences),
+        "labels": batch.fill(targets[0].astype(np.int64), tgt_size, PAD),
     }
     return Batch.of(arrays, tokens=len(sources[0]) + len(targets[0]))

@@ -157,7 +157,11 @@ class Batches:
     def _lay_out(self, examples: Examples, indices: Array) -> Batch:
         if self.capacities is None:
             return examples.pad(indices)
-        return examples.pack(indices, shard_capacity(self.capacities, self._budget, self._share.count))
+        whole, shards, limit = self.capacities, self._share.count, self._budget.examples
+        slack = 1.25 if limit else 1.05  # shards differ
+        tokens = tuple(size if shards == 1 else int(size / shards * slack) for size in whole)
+        most = -(-limit // shards) if limit else max(whole) // shards // MIN_MEAN_LENGTH
+        return examples.pack(indices, Capacity(tokens, most))
 
 
 def plan_padded(
@@ -170,20 +174,18 @@ def plan_padded(
     generator = rng(seed, epoch)
     width = reduce(np.maximum, widths)
     order = generator.permutation(len(width))
+    if budget.examples:
+        size = POOL_BATCHES_OF_EXAMPLES * budget.examples
+        pools = [order[first : first + size] for first in range(0, len(order), size)]
+    else:
+        size = max(POOL_EXAMPLES, int(POOL_BATCHES * budget.tokens / max(float(width.mean()), 1.0)))
+        pools = np.array_split(order, max(1, round(len(order) / size)))
     batches = [
         batch
-        for pool in _pools(order, width, budget)
+        for pool in pools
         for batch in cut_rectangles(pool[_by_length([side[pool] for side in widths])], width, budget, sequences)
     ]
     return [batches[index] for index in generator.permutation(len(batches))]
-
-
-def _pools(order: Array, width: Array, budget: Budget) -> list[Array]:
-    if budget.examples:
-        size = POOL_BATCHES_OF_EXAMPLES * budget.examples
-        return [order[first : first + size] for first in range(0, len(order), size)]
-    size = max(POOL_EXAMPLES, int(POOL_BATCHES * budget.tokens / max(float(width.mean()), 1.0)))
-    return np.array_split(order, max(1, round(len(order) / size)))
 
 
 def _by_length(sides: Sequence[Array]) -> Array:
@@ -268,11 +270,3 @@ def capacities(lengths: Sequence[Array], budget: Budget) -> tuple[int, ...]:
         totals = np.array([side.sum(dtype=np.int64) for side in lengths])
         bounds = np.minimum(budget.tokens, budget.tokens * totals / totals.max() * 1.02).astype(np.int64).tolist()
     return tuple(max(bound, int(side.max())) for bound, side in zip(bounds, lengths, strict=True))
-
-
-def shard_capacity(whole: Sequence[int], budget: Budget, shards: int) -> Capacity:
-    """Capacity of one of several shards of a step, with some slack because shards differ."""
-    slack = 1.25 if budget.examples else 1.05
-    tokens = tuple(size if shards == 1 else int(size / shards * slack) for size in whole)
-    examples = -(-budget.examples // shards) if budget.examples else max(whole) // shards // MIN_MEAN_LENGTH
-    return Capacity(tokens, examples)

@@ -102,23 +102,16 @@ class SampledPairs:
 
 def sample_pairs(corpus: TokenizedDocuments, data: DocumentDataSettings, rng: np.random.Generator) -> SampledPairs:
     """Inputs of all sentences of all documents; next sentence prediction needs two documents at least."""
-    current, ends, documents = document_chunks(corpus)
-    rounds = []
+    starts, counts = corpus.documents[:-1], -(-np.diff(corpus.documents) // CHUNK_SENTENCES)
+    documents = np.repeat(np.arange(len(corpus)), counts)  # of each chunk of sentences
+    current = starts[documents] + CHUNK_SENTENCES * positions(np.zeros_like(counts), counts)
+    ends, rounds = np.minimum(current + CHUNK_SENTENCES, corpus.documents[documents + 1]), []
     while len(current):
         sampled, current = _sample_next(corpus, data, rng, current, ends, documents)
         rounds.append(sampled)
         current, ends, documents = (array[current < ends] for array in (current, ends, documents))
     columns = zip(*(vars(sampled).values() for sampled in rounds), strict=True)
     return SampledPairs(*(np.concatenate(arrays) for arrays in columns))
-
-
-def document_chunks(corpus: TokenizedDocuments) -> tuple[Array, Array, Array]:
-    """First and last sentence of each chunk of sentences, and its document."""
-    starts, sizes = corpus.documents[:-1], np.diff(corpus.documents)
-    counts = -(-sizes // CHUNK_SENTENCES)
-    documents = np.repeat(np.arange(len(corpus)), counts)
-    first = starts[documents] + CHUNK_SENTENCES * positions(np.zeros_like(counts), counts)
-    return first, np.minimum(first + CHUNK_SENTENCES, corpus.documents[documents + 1]), documents
 
 
 def _sample_next(

@@ -14,7 +14,6 @@ from regard.data.sources import Source, as_list
 from regard.data.texts import UNKNOWN
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.run_files import SPLITS
 
 SIZE_SETTINGS = {"train": "data.train", "valid": "data.hold_out", "test": "data.hold_out_test"}
 """The setting that decides how many examples a split has, if valid and test are held out."""
@@ -47,14 +46,10 @@ class DataSettings(Settings):
 
     @model_validator(mode="after")
     def _check_hold_out(self) -> Self:
-        for name, share, sources in (
-            ("hold_out", self.hold_out, self.valid),
-            ("hold_out_test", self.hold_out_test, self.test),
-        ):
-            if share and sources:
-                raise SettingError(
-                    name, "has no effect: this split has a source; leave out one of the two", "unused-setting"
-                )
+        for name, sources in (("hold_out", self.valid), ("hold_out_test", self.test)):
+            if getattr(self, name) and sources:
+                message = "has no effect: this split has a source; leave out one of the two"
+                raise SettingError(name, message, "unused-setting")
         if self.hold_out + self.hold_out_test >= 1:
             raise SettingError("hold_out", "hold_out and hold_out_test together leave nothing to train on")
         return self
@@ -69,18 +64,6 @@ class DataSettings(Settings):
         """The splits that are held out of the training data."""
         valid = bool(self.hold_out) or bool(self.train and not self.valid)
         return tuple(split for split, held in (("valid", valid), ("test", bool(self.hold_out_test))) if held)
-
-
-def check_sources(data: DataSettings, fields: Fields) -> None:
-    """Raise SettingError if a source cannot be read as these fields, or has an option without effect."""
-    for split in SPLITS:
-        for number, source in enumerate(getattr(data, split)):
-            try:
-                check_source(source, fields)
-                if source.repeat and split != "train":
-                    raise SettingError("repeat", f"is for training data; {split} counts every pair once")
-            except SettingError as error:
-                raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
 
 
 def build_source(values: JsonObject, fields: Fields, where: str) -> Source:
@@ -207,9 +190,8 @@ class DocumentDataSettings(DataSettings):
     @model_validator(mode="after")
     def _check_masking(self) -> Self:
         if len(self.masking) != 3 or min(self.masking) < 0 or abs(sum(self.masking) - 1) > 1e-6:
-            raise SettingError(
-                "masking", f"{self.masking} are not three shares that add up to 1, as in [0.8, 0.1, 0.1]; change them"
-            )
+            message = f"{self.masking} are not three shares that add up to 1, as in [0.8, 0.1, 0.1]; change them"
+            raise SettingError("masking", message)
         return self
 
 

@@ -100,9 +100,8 @@ class SplitPlan:
                 remedy = "write a number of sentences, like 2000, or a share of them, like 0.01"
                 raise UserError(f"{name} is {size}", remedy, code="invalid-setting", where=name)
         if self.seed < 0 or self.seed >= 1 << 64:
-            raise UserError(
-                f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1", code="invalid-setting", where="seed"
-            )
+            problem, remedy = f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1"
+            raise UserError(problem, remedy, code="invalid-setting", where="seed")
 
 
 class Assignment(NamedTuple):

@@ -167,7 +167,7 @@ class StoreWriter:
     def select(self, rows: Array) -> None:
         """Keep these rows only."""
         self._rows = rows
-        with ArrayWriter(self._folder / "rows", np.int64) as writer:
+        with closing(ArrayWriter(self._folder / "rows", np.int64)) as writer:
             writer.append(rows)
 
     def __enter__(self) -> "StoreWriter":
@@ -187,7 +187,7 @@ class StoreWriter:
     def _write_lengths(self, name: str) -> None:
         offsets = map_array(self._folder / f"{name}.offsets", np.int64)
         rows = len(offsets) - 1 if self._rows is None else len(self._rows)
-        with ArrayWriter(self._folder / f"{name}.lengths", np.int32) as writer:
+        with closing(ArrayWriter(self._folder / f"{name}.lengths", np.int32)) as writer:
             for first in range(0, rows, CHUNK_ROWS):
                 chunk = np.arange(first, min(first + CHUNK_ROWS, rows))
                 chunk = chunk if self._rows is None else self._rows[chunk]
@@ -211,42 +211,31 @@ def open_or_build(
     """
 
     def build(writer: StoreWriter) -> Counter[str]:
-        items = examples()
+        items, counts, keys, rows = examples(), Counter[str](), list[Array](), 0
         total = len(items) if isinstance(items, Sized) else None
         with closing(map_in_order(encoder, in_chunks(items), count_workers(workers))) as encoded:
-            counts = _write(writer, encoded, progress, total)
-        if not counts["rows"]:
+            for chunk in encoded:
+                writer.append(chunk.columns, chunk.groups)
+                counts.update(chunk.counts)
+                counts["examples"] += chunk.examples
+                rows += len(next(iter(chunk.columns.values()))[1])
+                if chunk.keys is not None:
+                    keys.append(chunk.keys)
+                if progress is not None:
+                    progress(counts["examples"], total)
+        if keys:
+            first_rows = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
+            counts["duplicate"] += rows - len(first_rows)
+            rows = len(first_rows)
+            writer.select(first_rows)
+        counts["rows"] = rows
+        if not rows:
             facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
             remedy = f"check the data and the filters ({facts or 'nothing was read'})"
             raise UserError(f"no examples are left of {data}", remedy, code="no-data", where=data)
         return counts
 
     return open_or_write(folder, fingerprint(identity, encoder.identity), encoder.dtypes, build, digests)
-
-
-def _write(
-    writer: StoreWriter, chunks: Iterable[Encoded], progress: ProgressCallback | None, total: int | None
-) -> Counter[str]:
-    """Write encoded chunks, without duplicates; return the sums of their counts."""
-    counts: Counter[str] = Counter()
-    keys: list[Array] = []
-    rows = 0
-    for chunk in chunks:
-        writer.append(chunk.columns, chunk.groups)
-        counts.update(chunk.counts)
-        counts["examples"] += chunk.examples
-        rows += len(next(iter(chunk.columns.values()))[1])
-        if chunk.keys is not None:
-            keys.append(chunk.keys)
-        if progress is not None:
-            progress(counts["examples"], total)
-    if keys:
-        first_rows = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
-        counts["duplicate"] += rows - len(first_rows)
-        rows = len(first_rows)
-        writer.select(first_rows)
-    counts["rows"] = rows
-    return counts
 
 
 def open_or_write(

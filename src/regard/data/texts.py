@@ -45,9 +45,10 @@ def sentences(lines: Iterable[str], boundary: str, unit: str) -> Iterator[tuple[
     """
     first = True
     for number, line in enumerate(lines, 1):
-        if begins_document(line, boundary):
+        is_blank = not line.strip()
+        if (boundary == "blank" and is_blank) or (boundary == "heading" and TITLE.match(line)):
             first = True
-        if not line.strip() or (boundary == "heading" and HEADING.match(line)):
+        if is_blank or (boundary == "heading" and HEADING.match(line)):
             continue
         for text in split_sentences(line) if unit == "split" else [line]:
             yield number, text, first
@@ -56,11 +57,6 @@ def sentences(lines: Iterable[str], boundary: str, unit: str) -> Iterator[tuple[
 
 HEADING = re.compile(r"\s*=\s.*\s=\s*$")
 TITLE = re.compile(r"\s*=\s+[^=\s].*\s=\s*$")
-
-
-def begins_document(line: str, boundary: str) -> bool:
-    """True if another document begins after this line, or with it."""
-    return (boundary == "blank" and not line.strip()) or (boundary == "heading" and bool(TITLE.match(line)))
 
 
 CLOSING = "\"'”’»)\\]"

@@ -134,8 +134,11 @@ def answer_exact(answer: str, golds: Sequence[str]) -> float:
 
 def answer_f1(answer: str, golds: Sequence[str]) -> float:
     """Maximum word F1 of the answer and a gold answer, 0 to 1."""
-    words = normalize(answer).split()
-    return max(_overlap(words, gold.split()) for gold in _accepted(golds))
+    words, scores = normalize(answer).split(), []
+    for gold in (text.split() for text in _accepted(golds)):
+        common = (Counter(words) & Counter(gold)).total()
+        scores.append(2 * common / (len(words) + len(gold)) if words or gold else 1.0)
+    return max(scores)
 
 
 def answer_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Score]:
@@ -164,10 +167,3 @@ def answer_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dic
 def _accepted(golds: Sequence[str]) -> list[str]:
     """Return the gold answers, normalised, without empty ones; the empty answer if there is no other."""
     return [text for text in map(normalize, golds) if text] or [""]
-
-
-def _overlap(answer: Sequence[str], gold: Sequence[str]) -> float:
-    if not answer or not gold:
-        return float(not answer and not gold)
-    common = (Counter(answer) & Counter(gold)).total()
-    return 2 * common / (len(answer) + len(gold))

@@ -49,9 +49,8 @@ class TextSettings(Settings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.dropout and self.kind != "bpe":
-            raise SettingError(
-                "dropout", f'BPE-dropout needs merges, which kind {self.kind!r} does not have; write kind = "bpe"'
-            )
+            message = f'BPE-dropout needs merges, which kind {self.kind!r} does not have; write kind = "bpe"'
+            raise SettingError("dropout", message)
         if self.vocab_size < MIN_VOCAB_SIZE[self.kind]:
             raise SettingError(
                 "vocab_size",
