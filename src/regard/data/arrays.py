@@ -110,6 +110,6 @@ def smallest_unsigned(count: int) -> np.dtype[Any]:
     return np.dtype(np.uint16 if count <= 1 << 16 else np.uint32)
 
 
-def _little_endian(dtype: DTypeLike) -> np.dtype[Any]:
+def _little_endian(dtype: DTypeLike) -> np.dtype[np.generic]:
     kind = np.dtype(dtype)
     return kind if sys.byteorder == "little" else kind.newbyteorder("<")

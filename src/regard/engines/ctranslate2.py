@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -32,6 +32,9 @@ from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.errors import UserError
 from regard.exchange.ctranslate2 import import_ctranslate2, read_model_info
+
+if TYPE_CHECKING:
+    from ctranslate2 import AsyncTranslationResult, Translator
 
 BATCH_TOKENS = 1536
 """Source tokens in a batch, times beam size: fits the caches of a CPU best."""
@@ -107,12 +110,12 @@ class CTranslate2Engine:
         )
 
     def _translate(
-        self, pool: Any, queries: Sequence[Query], settings: DecodingSettings, forbidden: Sequence[str] = ()
+        self, pool: "Translator", queries: Sequence[Query], settings: DecodingSettings, forbidden: Sequence[str] = ()
     ) -> list[Result]:
         """The hypotheses of CTranslate2. A batch has one maximum length, the largest in it, so some may be too long."""
         options, results = translate_options(settings), [Result() for _ in queries]
         lengths = [len(query.source) for query in queries]
-        pending: list[tuple[int, Any]] = []
+        pending: list[tuple[int, AsyncTranslationResult]] = []
         width = {"greedy": 1, "beam": settings.beam, "sample": settings.nbest}[settings.search]
         for group in split_batches(lengths, max(1, BATCH_TOKENS // width), settings.batch_tokens, self.workers):
             batch = [queries[i] for i in group]
@@ -135,7 +138,7 @@ class CTranslate2Engine:
         return self._rescore(pool, queries, results, rescored) if rescored else results
 
     def _rescore(
-        self, pool: Any, queries: Sequence[Query], results: list[Result], indices: Sequence[int]
+        self, pool: "Translator", queries: Sequence[Query], results: list[Result], indices: Sequence[int]
     ) -> list[Result]:
         """The results, with the model's log P(Y|X) for the sentences at `indices`."""
         pairs = [(i, tokens) for i in indices for tokens, _ in results[i]]
@@ -180,7 +183,7 @@ class CTranslate2Engine:
         penalty = ((5.0 + len(names)) / 6.0) ** settings.alpha  # Wu et al. 2016, eq. 14
         return Hypothesis(tokens, log_prob / penalty, log_prob, finished, looped)
 
-    def _load(self, workers: int, threads: int) -> Any:
+    def _load(self, workers: int, threads: int) -> "Translator":
         """Load the model. CTranslate2 refuses a compute type that the device does not have."""
         try:
             return import_ctranslate2().Translator(

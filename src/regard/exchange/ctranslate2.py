@@ -8,7 +8,7 @@ Shapes: V vocabulary, D model, P positions.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ from regard.layers.positions import Learned
 from regard.models.transformer import Transformer
 from regard.reading import check_type, read_json
 
+if TYPE_CHECKING:
+    from ctranslate2.specs import TransformerSpec
+    from ctranslate2.specs.model_spec import LayerSpec
+
 QUANTIZATIONS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16", "float16", "bfloat16", "float32")
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 MAX_POSITIONS = 4096
@@ -40,7 +44,7 @@ class ModelInfo(BaseModel):
     """Size of the target vocabulary."""
 
 
-def import_ctranslate2() -> Any:
+def import_ctranslate2() -> "TransformerSpec":
     """The package ctranslate2, or an error that says how to install it."""
     try:
         import ctranslate2
@@ -79,7 +83,7 @@ def read_model_info(folder: Path) -> ModelInfo:
     return check_type(read_json(path, Config).get("regard"), ModelInfo, f"{path}:regard")
 
 
-def build_spec(model: Transformer) -> Any:
+def build_spec(model: Transformer) -> "TransformerSpec":
     """CTranslate2's specification of the model, with all weights."""
     specs, s = import_ctranslate2().specs, model.settings
     options = dict(
@@ -120,7 +124,7 @@ def position_table(model: Transformer) -> Tensor:
     return model.positions(torch.arange(count, device=device)).expand(count, model.settings.d_model)
 
 
-def _set_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
+def _set_encoder_layer(spec: "LayerSpec", layer: EncoderLayer) -> None:
     attention = layer.attention
     _set_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
     _set_linear(spec.self_attention.linear[1], attention.output)
@@ -128,7 +132,7 @@ def _set_encoder_layer(spec: Any, layer: EncoderLayer) -> None:
     _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
 
 
-def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
+def _set_decoder_layer(spec: "LayerSpec", layer: DecoderLayer) -> None:
     attention, cross = layer.attention, layer.cross_attention
     _set_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
     _set_linear(spec.self_attention.linear[1], attention.output)
@@ -140,19 +144,19 @@ def _set_decoder_layer(spec: Any, layer: DecoderLayer) -> None:
     _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
 
 
-def _set_feedforward(spec: Any, feedforward: FeedForward, norm: nn.Module) -> None:
+def _set_feedforward(spec: "LayerSpec", feedforward: FeedForward, norm: nn.Module) -> None:
     _set_linear(spec.linear_0, feedforward.fc1)
     _set_linear(spec.linear_1, feedforward.fc2)
     _set_norm(spec.layer_norm, norm)
 
 
-def _set_linear(spec: Any, *layers: nn.Linear) -> None:
+def _set_linear(spec: "LayerSpec", *layers: nn.Linear) -> None:
     """Set one linear layer to several, concatenated along their outputs."""
     spec.weight = _array(torch.cat([layer.weight for layer in layers]))
     spec.bias = _array(torch.cat([layer.bias for layer in layers]))
 
 
-def _set_norm(spec: Any, norm: nn.Module) -> None:
+def _set_norm(spec: "LayerSpec", norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm)
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from pydantic import ValidationError
@@ -37,6 +37,9 @@ from regard.errors import UserError
 from regard.files import JsonObject, default_permissions, replacing, write_json
 from regard.reading import check_type, nearest_file, read_json, require_regular
 from regard.training.weights import Tensors as Tensors
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
 
 Config = JsonObject
 
@@ -329,7 +332,7 @@ def dequantized(constants: Tensors) -> Tensors:
     return result
 
 
-def name_matrices(graph: Any, weights: Tensors) -> Tensors:
+def name_matrices(graph: "GraphProto", weights: Tensors) -> Tensors:
     """The weights by the names of their layers; constants of products are transposed."""
     named = dict(weights)
     for node in graph.node:

@@ -39,7 +39,7 @@ from copy import deepcopy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -62,6 +62,9 @@ from regard.models.recurrent import RecurrentModel
 from regard.models.text_encoder import EncoderModel
 from regard.models.transformer import Transformer
 from regard.reading import read_json
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 BATCH, HYPOTHESES, SOURCE, PAST = "batch", "hypotheses", "source", "past"
 SIZES = {BATCH: 2, HYPOTHESES: 3, SOURCE: 5, PAST: 4}
@@ -499,7 +502,7 @@ def write_onnx(path: Path, graph: Graph, quantization: str) -> None:
         onnx.save(model, path)
 
 
-def name_axes(model: Any, signature: Signature) -> None:
+def name_axes(model: "ModelProto", signature: Signature) -> None:
     """Give the free axes of an ONNX model their names in place of those that torch invented."""
     names: dict[str, str] = {}
     for value, read in zip(signature.inputs, model.graph.input, strict=True):

@@ -67,7 +67,7 @@ class RecordingModel(nn.Module):
         return outputs
 
 
-def compare(target: Target, engine: Any, exported: Any, examples: Sequence[Example]) -> Comparison:
+def compare(target: Target, engine: nn.Module | Engine, exported: Any, examples: Sequence[Example]) -> Comparison:
     """Run the run's `engine` and the `exported` one on the examples."""
     if target.trained.task.search:
         return compare_searches(target, engine, exported, examples)
@@ -115,7 +115,7 @@ def compare_predictions(target: Target, exported: nn.Module, examples: Sequence[
     return Comparison(difference, {PREDICTIONS: same}, scores_of(task, examples, first[0], second[0]), speed)
 
 
-def timed(task: AnyTask, engine: Any, examples: Sequence[Example]) -> tuple[list[Prediction], float]:
+def timed(task: AnyTask, engine: nn.Module | Engine, examples: Sequence[Example]) -> tuple[list[Prediction], float]:
     """The predictions of a model and examples per second, after a warm-up."""
     list(task.predict(engine, examples[:2]))
     started = time.perf_counter()

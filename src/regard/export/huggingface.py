@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
-from regard.decoding.engine import DecodingRequest
+from regard.decoding.engine import DecodingRequest, Engine
 from regard.decoding.hypothesis import Hypothesis
 from regard.engines.graphs import GraphRows
 from regard.engines.stepper_engine import StepperEngine, pad_rows
@@ -41,6 +42,9 @@ from regard.text.bert import BertTokenizer
 from regard.text.symbols import BOS, EOS, PAD
 from regard.text.tokenizer import Tokenizer
 from regard.training.weights import Tensors, load_weights, weights_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 TEST_INPUTS, MAX_TOKENS = 4, 12
 """Number and length of the inputs that two models are compared on."""
@@ -144,7 +148,7 @@ class HuggingFace(Target):
         is_pretraining = isinstance(self.trained.model, BertPretraining)
         return tokens, segments, *([torch.arange(tokens.ids.numel())] if is_pretraining else [])
 
-    def open(self, folder: Path, device: torch.device | None = None) -> Any:
+    def open(self, folder: Path, device: torch.device | None = None) -> nn.Module | Engine:
         if not self.uses_transformers:
             copy = self.read_back(folder)[0]
             return StepperEngine(copy, self.trained.symbols, CPU) if isinstance(copy, Transformer) else copy
@@ -155,7 +159,7 @@ class HuggingFace(Target):
             model = getattr(transformers, architecture).from_pretrained(folder).eval()
         return HuggingFaceEngine(model) if hasattr(model, "lm_head") else HuggingFaceModel(model)
 
-    def logits(self, engine: Any, pairs: Sequence[Pair]) -> Tensor:
+    def logits(self, engine: nn.Module | Engine, pairs: Sequence[Pair]) -> Tensor:
         if not isinstance(engine, HuggingFaceEngine):
             return super().logits(engine, pairs)
         ids, mask = pad_sources([source for source, _ in pairs])
@@ -201,7 +205,7 @@ def pad_sources(sources: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def silenced(transformers: Any) -> Iterator[None]:
+def silenced(transformers: ModuleType) -> Iterator[None]:
     """Without the progress bars and warnings of transformers."""
     log = transformers.utils.logging
     verbosity, bars = log.get_verbosity(), log.is_progress_bar_enabled()
@@ -218,7 +222,7 @@ def silenced(transformers: Any) -> Iterator[None]:
 class HuggingFaceModel(nn.Module):
     """A BERT of transformers with the outputs of ours."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "PreTrainedModel") -> None:
         super().__init__()
         self.model = model
 
@@ -241,7 +245,7 @@ class HuggingFaceModel(nn.Module):
 class HuggingFaceEngine:
     """The searches of transformers (`generate`)."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "PreTrainedModel") -> None:
         self.model = model
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:

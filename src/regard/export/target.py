@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded
+from regard.decoding.engine import Engine
 from regard.decoding.stepper import Symbols
-from regard.engines.stepper_engine import pad_rows
+from regard.engines.stepper_engine import StepperEngine, pad_rows
 from regard.errors import UserError
 from regard.exchange.folders import require_quantization
 from regard.tasks.base import AnyTask
@@ -105,10 +106,10 @@ class Target(ABC):
         """Write the model and its tokenizers into an existing folder; return the number of weights."""
 
     @abstractmethod
-    def open(self, folder: Path, device: torch.device | None = None) -> Any:
+    def open(self, folder: Path, device: torch.device | None = None) -> nn.Module | Engine:
         """Open an export in its library: an engine or a model, the argument of `Task.predict`."""
 
-    def difference(self, engine: Any, pairs: Sequence[Pair]) -> float:
+    def difference(self, engine: nn.Module | Engine, pairs: Sequence[Pair]) -> float:
         """The largest difference between the outputs of the run's model and of `engine` for every written token."""
         largest = 0.0
         for start in range(0, len(pairs), PAIRS_PER_BATCH):
@@ -122,8 +123,9 @@ class Target(ABC):
         written = torch.arange(ours.size(1)) <= torch.tensor([len(target) for _, target in pairs])[:, None]
         return float((ours - self.logits(engine, pairs))[written].abs().max())
 
-    def logits(self, engine: Any, pairs: Sequence[Pair]) -> Tensor:
+    def logits(self, engine: nn.Module | Engine, pairs: Sequence[Pair]) -> Tensor:
         """The logits (B, T, V) of the exported model."""
+        assert isinstance(engine, StepperEngine)
         return forced_logits(engine.stepper, pairs, self.trained.symbols.bos)
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.decoding.engine import Engine
 from regard.engines.choose import is_standard_transformer
 from regard.engines.ctranslate2 import CTranslate2Engine
 from regard.engines.graphs import GraphModel, GraphStepper, open_graphs, torch_runner
@@ -37,7 +38,7 @@ class TorchExport(Target):
         self.trained.copy_artifacts(folder)
         return count_weights(weights_of(model))
 
-    def open(self, folder: Path, device: torch.device | None = None) -> Any:
+    def open(self, folder: Path, device: torch.device | None = None) -> nn.Module | Engine:
         opened = self.open_graphs(folder)
         if isinstance(opened, GraphModel):
             return opened

@@ -15,7 +15,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from regard.lab.texts import Bilingual, Kind, Question, Texts, parse_texts
 from regard.reading import read_text
@@ -132,10 +132,10 @@ class Results:
         return results
 
 
-class _Means(dict[X, Any]):
+class _Means(dict[X, object]):
     """Numbers by key as `str.format` asks for them: 2 is 2.0 or "2", 0.5 is a number, first and last are positions."""
 
-    def __missing__(self, key: X) -> Any:
+    def __missing__(self, key: X) -> object:
         if key in ("first", "last"):
             return [*self.values()][0 if key == "first" else -1]
         other: X = str(key) if isinstance(key, int) else float(key)

@@ -20,7 +20,7 @@ continued with one vectorised search for each order.
 B sentences, W hypotheses, V vocabulary, N tokens of a text, M n-grams of an order, C contexts: the n-grams one shorter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -183,7 +183,7 @@ class NGram(nn.Module):
             order.fill(keys, counts, estimated, contexts)
             contexts = len(keys)
 
-    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load tables of any size."""
         device = self.orders[0].keys.device
         names = [[f"orders.{k}.{name}" for name in ("keys", "counts", "discounts")] for k in range(len(self.orders))]

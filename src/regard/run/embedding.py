@@ -15,7 +15,7 @@ B inputs, T tokens, D model, E = D, or D times the number of layers if they are 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from regard.data.inputs import Inputs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.models.pooling import POOLERS
+from regard.models.text_encoder import TextEncoder
 from regard.tasks.base import Example
 from regard.tasks.encoders import BATCH_TOKENS, TextEncoding
 from regard.tasks.inputs import chunk_examples, require_finite
@@ -71,7 +72,7 @@ class Features:
             problem = f"the pooler reads the last layer, not {self.layers}"
             raise UserError(problem, "write layers = last, or pool = mean", code="invalid-option", where="layers")
 
-    def __call__(self, encoder: Any, tokens: Tokens, segments: Tensor) -> Tensor:
+    def __call__(self, encoder: TextEncoder, tokens: Tokens, segments: Tensor) -> Tensor:
         """(B, E), or (B, T, E) for pool = tokens."""
         states = encoder.hidden_states(tokens, segments)
         if self.pool == "pooler":

@@ -121,7 +121,7 @@ def logits(output: object) -> Tensor:
 def recorded(name: str, module: nn.Module, recording: Recording) -> Iterator[None]:
     """Record one module until the end of the block."""
 
-    def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+    def after(module: nn.Module, inputs: tuple[Any, ...], output: object) -> None:
         for key, value in attention_values(module, inputs, output):
             recording.keep(f"{name}.{key}", value)
         first = output[0] if isinstance(output, tuple) and output else output
@@ -153,7 +153,7 @@ def recorded(name: str, module: nn.Module, recording: Recording) -> Iterator[Non
                 hook.remove()
 
 
-def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Iterator[tuple[str, Tensor]]:
+def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: object) -> Iterator[tuple[str, Tensor]]:
     """Query, key, value, scores and weights of an attention module, computed again from its inputs."""
     if isinstance(module, AttentivePooler):
         yield "weights", module.weights(*inputs)

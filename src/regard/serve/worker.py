@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from regard.run.model import Model
 from regard.serve.errors import ServiceError
 
-Function = Callable[[Model, list[Any]], Sequence[Any]]
+Function = Callable[[Model, list[Any]], Sequence[object]]
 """Computes a list of inputs; the result of one does not depend on the others.
 
 It may have a method `start`, see `ContinuousBatch`.
@@ -51,11 +51,11 @@ class ContinuousBatch(Protocol):
         """Forget an input."""
         ...
 
-    def step(self) -> "list[tuple[Unit, Any]]":
+    def step(self) -> "list[tuple[Unit, object]]":
         """Go on by one step; the inputs that are done, with their results."""
         ...
 
-    def partial(self, units: "Sequence[Unit]") -> "list[tuple[Unit, Any]]":
+    def partial(self, units: "Sequence[Unit]") -> "list[tuple[Unit, object]]":
         """What is known of the results of some inputs in progress."""
         ...
 
@@ -66,14 +66,14 @@ class Job:
 
     key: Hashable
     function: Function
-    inputs: Sequence[Any]
+    inputs: Sequence[object]
     on_result: OnResult | None = None
     """Called in the worker's thread with the index of an input and its result, as soon as it is known."""
     on_partial: OnResult | None = None
     """Called after each step of a continuous batch with the first input in progress and a part of its result."""
     future: "Future[list[Any]]" = field(default_factory=Future)
     taken: int = 0
-    results: dict[int, Any] = field(default_factory=dict)
+    results: dict[int, object] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
@@ -85,7 +85,7 @@ class Job:
         self.taken += 1
         return Unit(self, self.taken - 1)
 
-    def finish(self, index: int, result: Any) -> None:
+    def finish(self, index: int, result: object) -> None:
         """Store a result; the last one completes the future."""
         self.results[index] = result
         if self.on_result is not None and not self.future.cancelled():
@@ -130,7 +130,7 @@ class RunningBatch:
         self.units |= dict.fromkeys(units)
         self.steps = 0
 
-    def step(self) -> list[tuple[Unit, Any]]:
+    def step(self) -> list[tuple[Unit, object]]:
         """One step: forget cancelled inputs, return finished ones, and report parts of the others to those who ask."""
         for unit in [unit for unit in self.units if unit.job.future.done()]:
             del self.units[unit]
@@ -182,7 +182,7 @@ class Worker:
         self,
         key: Hashable,
         function: Function,
-        inputs: Sequence[Any],
+        inputs: Sequence[object],
         on_result: OnResult | None = None,
         on_partial: OnResult | None = None,
     ) -> "Future[list[Any]]":

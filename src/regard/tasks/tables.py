@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -106,7 +105,7 @@ def direction_table(
 
 def lowest_chrf(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table]:
     """The translations with the lowest chrF among the first MAX_SCORED that are not exactly the reference."""
-    metric: Any = chrf_metric()
+    metric = chrf_metric()
     scored: list[tuple[float, list[Cell]]] = []
     for example, item in list(zip(examples, predictions, strict=True))[:MAX_SCORED]:
         if (output := item["translation"]) != example["tgt"]:
