@@ -66,7 +66,7 @@ def test_pairs_that_are_misaligned_from_a_line_on_are_found() -> None:
     shifted = [(source, pairs[index + 1][1]) for index, (source, _) in enumerate(pairs[500:-1], 500)]
     warning = relation_warning(pairs[:500] + shifted)
     assert warning is not None and not warning.fatal
-    assert "75% to 100%" in warning.problem and "0% to 25%" not in warning.problem
+    assert "75%-100%" in warning.problem and "0%-25%" not in warning.problem
 
 
 @pytest.mark.parametrize(("copies", "warned"), [(50, False), (51, True), (100, True)])

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.reading import read_text
-from regard.tasks.base import AnyTask, Example
-from regard.tasks.exchange import pipeline_of
+from regard.tasks.base import AnyTask, Example, pipeline_of
 from regard.tasks.inputs import parse_json_line
 from regard.tasks.operations import input_keys
 from regard.text.inputs import MaskedTokenizer
@@ -82,9 +81,9 @@ def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int
 def shorten(task: AnyTask, example: Example) -> Example:
     """An example as the task predicts it: a language model continues two words, a masked one fills in one."""
     words = str(example.get("text", "")).split()
-    if pipeline_of(task.exchange) == "text-generation":
+    if pipeline_of(task) == "text-generation":
         return {"text": " ".join(words[:2])}
-    if pipeline_of(task.exchange) == "fill-mask":
+    if pipeline_of(task) == "fill-mask":
         (tokenizer,) = task.tokenizers.values()
         assert isinstance(tokenizer, MaskedTokenizer)
         words = words[:MAX_WORDS]

@@ -19,8 +19,7 @@ from regard.decoding.stepper import Symbols
 from regard.engines.stepper_engine import StepperEngine, pad_rows
 from regard.errors import UserError
 from regard.exchange.folders import require_quantization
-from regard.tasks.base import AnyTask
-from regard.tasks.exchange import Exchange
+from regard.tasks.base import AnyTask, Exchange
 from regard.text.symbols import PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]

@@ -36,8 +36,7 @@ from regard.serve.errors import text_format
 from regard.serve.fields import invalid, json_object
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
-from regard.tasks.base import AnyTask, Prediction
-from regard.tasks.exchange import pipeline_of
+from regard.tasks.base import AnyTask, Prediction, pipeline_of
 from regard.tasks.languages import TRADITIONAL, main_code
 from regard.text.inputs import MaskedTokenizer
 from regard.text.roberta import RobertaTokenizer
@@ -108,7 +107,7 @@ class HuggingFace:
             return await self.vectors(run, inputs, {**body, **parameters})
         if run.segments is not None:
             return await self.translate(run, inputs, parameters)
-        adapter = ADAPTERS.get(pipeline_of(run.task.exchange), PLAIN)
+        adapter = ADAPTERS.get(pipeline_of(run.task), PLAIN)
         examples = [adapter.example(value, parameters) for value in inputs]
         check_inputs(examples, self.settings)  # parameters may add to the inputs
         predictions = await self.service.predict(name, examples, **adapter.options(run.task, parameters))
@@ -127,7 +126,7 @@ class HuggingFace:
 
     def wants_vectors(self, run: ServedRun, pipeline: str, inputs: list[Input]) -> bool:
         """True for a pretraining run and texts without a mask: the client's two calls look the same."""
-        if pipeline_of(run.task.exchange) != "fill-mask" or pipeline:
+        if pipeline_of(run.task) != "fill-mask" or pipeline:
             return False
         mask = masked_tokenizer(run.task).mask_text
         return not any(mask in (value if isinstance(value, str) else json.dumps(value)) for value in inputs)
@@ -144,7 +143,7 @@ class HuggingFace:
         if not isinstance(one, str) or not isinstance(others, list) or not all(isinstance(x, str) for x in others):
             raise invalid("'inputs' needs the text 'source_sentence' and the list of texts 'sentences'", "inputs")
         check_inputs([one, *others], self.settings)
-        if pipeline_of(run.task.exchange) == SIMILARITY:
+        if pipeline_of(run.task) == SIMILARITY:
             pairs: list[Input] = [{"text": one, "pair": other} for other in others]
             return [float(item["score"]) for item in await self.service.predict(run.name, pairs)]
         first, *rest = await self.vectors(run, [one, *others], {"normalize": True})

@@ -36,12 +36,11 @@ from regard.messages import Message
 from regard.metrics.score import Score
 from regard.metrics.spans import answer_exact, answer_f1, answer_scores
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
-from regard.tasks.base import AnyTask, Example, Prediction
+from regard.tasks.base import AnyTask, Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss
-from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, is_recurrent
-from regard.tasks.spans import ContextWindow, Span, best_spans, span_scores, token_span, window_starts
+from regard.tasks.spans import ContextWindow, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
 from regard.text.inputs import Encoding
 from regard.viz.content import Block, Description, Marked, Shares, Table, Tables
@@ -135,13 +134,17 @@ class Answering(Labelled[AnsweringRecipe]):
         whole, text = self.tokenizer.tokenize(example["question"]), self.tokenize(example["context"])
         question = whole[: data.max_question]
         start, between, end = map(len, self.tokenizer.frame)
-        before, gold = start + len(question) + between, gold_tokens(example, text)
+        before, gold = start + len(question) + between, None
+        for answer in example.get("answers", ())[:1]:  # the first right answer is learnt
+            gold = token_span(text.spans, answer["start"], answer["start"] + len(answer["text"]))
         size = data.max_length - before - end
         inputs: list[Input] = []
         for first in window_starts(len(text), size, data.stride):
             window = text[first : first + size]
             encoded = self.tokenizer.build_input(question, window)
-            labels = [IGNORE, IGNORE] if "answers" not in example else window_labels(gold, first, len(window), before)
+            labels = NO_ANSWER_SPAN if "answers" in example else (IGNORE, IGNORE)
+            if gold is not None and first <= gold[0] and gold[1] < first + len(window):
+                labels = (gold[0] - first + before, gold[1] - first + before)
             truncated = 0 if inputs else len(whole) - len(question)
             inputs.append(Input(encoded.ids, encoded.segments, labels, truncated))
         return inputs
@@ -152,7 +155,8 @@ class Answering(Labelled[AnsweringRecipe]):
         smoothing = self.recipe.training.label_smoothing
         labels = batch.labels.long()  # (E, 2); a packed batch has an empty input at its end
         labelled = labels[:, 0] != IGNORE
-        index = first_tokens(layout, z)[: len(labels), None] + labels.clamp(min=0)
+        first = layout.offsets[:-1] if isinstance(layout, Packed) else torch.arange(len(z), device=z.device) * z.size(1)
+        index = first[: len(labels), None] + labels.clamp(min=0)
         rows = z.flatten(0, -2)
         log_z = log_totals(z, layout)[: len(labels)]
         nll = ((log_z - rows.gather(0, index.clamp(max=len(rows) - 1))).mean(dim=-1) * labelled).sum()
@@ -168,7 +172,8 @@ class Answering(Labelled[AnsweringRecipe]):
         firsts = window_starts(len(spans), data.max_length - before - 1, data.stride)
         windows = [ContextWindow(first, *row[before:-1].T) for first, row in zip(firsts, logits, strict=True)]
         scores = span_scores(windows, len(spans), data.max_answer)
-        answers = [(character_span(spans, best), best.score) for best in best_spans(scores, self.nbest)]
+        found = best_spans(scores, self.nbest)
+        answers = [((spans[best.first][0], spans[best.last][1]), best.score) for best in found]
         every = scores.flatten()
         if self.no_answer or not answers:
             none = torch.stack([row[0].sum() for row in logits]).amin(0, keepdim=True) + self.threshold
@@ -217,7 +222,7 @@ class Answering(Labelled[AnsweringRecipe]):
 
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Scores by the first word of the question, the rarer words in one row; on a page confident errors."""
-        first = [first_word(example["question"]) for example in examples]
+        first = [(example["question"].lower().split() or [OTHER_WORDS])[0] for example in examples]
         common = [word for word, _ in Counter(first).most_common(MAX_FIRST_WORDS)]
         groups = [word if word in common else OTHER_WORDS for word in first]
         scores = [self.correct(*pair) for pair in zip(examples, predictions, strict=True)]
@@ -240,49 +245,14 @@ def gold_texts(example: Example) -> list[str]:
     return [answer["text"] for answer in example.get("answers", ())]
 
 
-def gold_tokens(example: Example, text: Encoding) -> tuple[int, int] | None:
-    """The first and the last token of the first right answer; None if there is none."""
-    if not example.get("answers"):
-        return None
-    answer = example["answers"][0]
-    return token_span(text.spans, answer["start"], answer["start"] + len(answer["text"]))
-
-
-def window_labels(gold: tuple[int, int] | None, first: int, size: int, before: int) -> tuple[int, int]:
-    """The answer's first and last position in the window of `size` text tokens from `first`, after `before` tokens."""
-    if gold is None or gold[0] < first or gold[1] >= first + size:
-        return NO_ANSWER_SPAN
-    return gold[0] - first + before, gold[1] - first + before
-
-
-def character_span(spans: Sequence[tuple[int, int]], span: Span) -> tuple[int, int]:
-    """The first character of a span of tokens, and the one after its last."""
-    return spans[span.first][0], spans[span.last][1]
-
-
 def log_totals(z: Tensor, layout: Layout) -> Tensor:
     """log sum_i exp z_i over the tokens i of each input: (*, O) -> (B, O)."""
     top = segment_max(z.detach(), layout)
     z = z.masked_fill(~not_padding(layout)[..., None], -torch.inf)
-    total = segment_sum(
-        (z - expand_segments(top, layout)).exp(), layout
-    )  # the largest term of an input is 1, so the sum is >= 1
-    return top + total.clamp(min=1).log()
-
-
-def first_tokens(layout: Layout, z: Tensor) -> Tensor:
-    """The index of the first token of each input among all tokens of a batch: (B,)."""
-    if isinstance(layout, Packed):
-        return layout.offsets[:-1]
-    return torch.arange(len(z), device=z.device) * z.size(1)
+    total = segment_sum((z - expand_segments(top, layout)).exp(), layout)
+    return top + total.clamp(min=1).log()  # the largest term of an input is 1, so the sum is >= 1
 
 
 def gold_line(example: Example) -> str:
     """All right answers of an example on one line."""
     return " / ".join(dict.fromkeys(gold_texts(example))) or NO_ANSWER
-
-
-def first_word(question: str) -> str:
-    """The first word of a question in small letters."""
-    words = question.lower().split()
-    return words[0] if words else OTHER_WORDS

@@ -34,6 +34,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Symbols
 from regard.errors import UserError
+from regard.exchange.bert import BertHead
 from regard.files import JsonObject
 from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
@@ -44,7 +45,6 @@ from regard.recipe import Recipe
 from regard.runtime import World
 from regard.tasks.checks import DoctorHooks
 from regard.tasks.encoders import TextEncoding
-from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import missing_key, split_columns
 from regard.tasks.languages import Languages
 from regard.tasks.variants import VariantSet
@@ -117,6 +117,18 @@ class Search:
     """What an engine has to decode, and the number of parts of each example; None if outputs depend on no source."""
     join: Callable[[list[list[Hypothesis]]], Prediction] | None = None
     """Makes a prediction from the hypotheses of the parts of an example."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A task's counterparts in other libraries: a script that runs its models, a pipeline, an output layer."""
+
+    script: str
+    """The script in an export's README: translate, generate, logits, tag or parse (`export/templates`)."""
+    pipeline: str = ""
+    """The Hugging Face pipeline with the same inputs and outputs, for the inference API; "" if there is none."""
+    head: BertHead | None = None
+    """The class in transformers for a BERT with the task's output layer."""
 
 
 class FileFormat(NamedTuple):
@@ -356,6 +368,11 @@ class Task(ABC, Generic[R, D]):
 
 AnyTask = Task[Any, Any]
 """A task of any kind."""
+
+
+def pipeline_of(task: AnyTask) -> str:
+    """The Hugging Face pipeline of a task; "" if it has none."""
+    return "" if task.exchange is None else task.exchange.pipeline
 
 
 def share_of(training: TrainingSettings, world: World) -> Share:

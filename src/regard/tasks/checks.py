@@ -203,7 +203,10 @@ def relation_warning(pairs: Sequence[Pair]) -> Advice | None:
         return None
     size, count = min(BLOCK, len(pairs)), min(MAX_BLOCKS, max(1, len(pairs) // BLOCK))
     starts = [round(number * (len(pairs) - size) / max(1, count - 1)) for number in range(count)]
-    z = [pair_relation(pairs[start : start + size]) for start in starts]
+    z = []  # how much targets depend on sources, in standard deviations of independent ones; the larger of two tests
+    for start in starts:
+        sources, targets = zip(*pairs[start : start + size], strict=True)
+        z.append(max(independence_z(text_kernel(sources), text_kernel(targets)), length_z(sources, targets)))
     remedy = Message("check that line n of one file belongs to line n of the other: neither may be sorted or cut")
     if sum(z) / len(z) ** 0.5 < MIN_Z:
         tested = size * count
@@ -214,12 +217,6 @@ def relation_warning(pairs: Sequence[Pair]) -> Advice | None:
         places = ", ".join(f"{start / len(pairs):.0%}-{(start + size) / len(pairs):.0%}" for start in lost)
         return Advice(Message("sources and targets of train do not match from {places}", places=places), remedy)
     return None
-
-
-def pair_relation(pairs: Sequence[Pair]) -> float:
-    """How much targets depend on sources, in standard deviations of independent ones; the larger of two tests."""
-    sources, targets = zip(*pairs, strict=True)
-    return max(independence_z(text_kernel(sources), text_kernel(targets)), length_z(sources, targets))
 
 
 def side_warning(split: str, train: Sequence[Pair], pairs: Sequence[Pair]) -> Advice | None:

@@ -25,9 +25,8 @@ from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.classification import accuracy
 from regard.metrics.score import Score
-from regard.tasks.base import Example, Prediction
+from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss
-from regard.tasks.exchange import Exchange
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe
 from regard.tasks.tables import confident_errors, confusion_matrix
 from regard.viz.content import Description, Shares, Table, Tables, truncate

@@ -23,32 +23,16 @@ from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
-from regard.metrics.classification import (
-    accuracy,
-    binary_scores,
-    counts_by_class,
-    macro_scores,
-    matthews,
-    pearson,
-    spearman,
-)
+from regard.metrics import classification as metrics
 from regard.metrics.score import Score
 from regard.recipe import Rules
-from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction
+from regard.tasks import sizing, tables
+from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss, label_warnings
 from regard.tasks.encoders import text_input
-from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_count
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, T, classification_loss, label_ids
-from regard.tasks.tables import (
-    ERROR_CHARACTERS,
-    MAX_ERRORS,
-    confident_errors,
-    confusion_matrix,
-    counts_table,
-    frequent_pairs,
-)
+from regard.tasks.tables import ERROR_CHARACTERS, MAX_ERRORS, confident_errors
 from regard.training.advice import Advice
 from regard.viz.content import Description, Shares, Table, Tables, truncate
 
@@ -144,10 +128,10 @@ class Classification(Labelled[ClassificationRecipe]):
         return task if top is None else replace(task, top=check_count("top", top))
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        predicted, gold = labels_of(predictions), labels_of(examples)
+        pair = labels_of(predictions), labels_of(examples)
         two = len(self.labels) == 2  # then F1 is that of the second class, as for "1" in GLUE
-        f1 = binary_scores(predicted, gold, self.labels[1]) if two else macro_scores(predicted, gold)
-        return {"accuracy": accuracy(predicted, gold), "f1": f1["f1"], "matthews": matthews(predicted, gold)}
+        scores = metrics.binary_scores(*pair, self.labels[1]) if two else metrics.macro_scores(*pair)
+        return {"accuracy": metrics.accuracy(*pair), "f1": scores["f1"], "matthews": metrics.matthews(*pair)}
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         return {"accuracy": float(example["label"] == prediction["label"])}
@@ -163,21 +147,21 @@ class Classification(Labelled[ClassificationRecipe]):
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Scores of each class and frequent confusions; on a page also the confusion matrix and confident errors."""
         gold, predicted = labels_of(examples), labels_of(predictions)
-        counts = {str(label): count for label, count in counts_by_class(predicted, gold).items()}
-        classes = [counts_table("classes", "class", counts, "examples")]
+        counts = {str(label): count for label, count in metrics.counts_by_class(predicted, gold).items()}
+        classes = [tables.counts_table("classes", "class", counts, "examples")]
         few = len(counts) <= MAX_CLASSES
         wrong = [(str(label), str(output)) for label, output in zip(gold, predicted, strict=True) if label != output]
-        confusions = frequent_pairs("confusions", ("label", "prediction"), wrong, MAX_CONFUSIONS)
-        tables = [*(classes if few else ()), *confusions]
+        confusions = tables.frequent_pairs("confusions", ("label", "prediction"), wrong, MAX_CONFUSIONS)
+        always = [*(classes if few else ()), *confusions]
         if not page:
-            return [*tables]
+            return [*always]
         errors = (
             (joined_texts(example, ERROR_CHARACTERS), example["label"], item["label"], item["probability"])
             for example, item in zip(examples, predictions, strict=True)
             if example["label"] != item["label"] is not None
         )
-        matrix = confusion_matrix("confusion matrix", list(map(str, gold)), list(map(str, predicted)))
-        return [*tables, *matrix, *confident_errors(errors), *(() if few else classes)]
+        matrix = tables.confusion_matrix("confusion matrix", list(map(str, gold)), list(map(str, predicted)))
+        return [*always, *matrix, *confident_errors(errors), *(() if few else classes)]
 
 
 class RegressionRecipe(LabelledRecipe):
@@ -221,7 +205,7 @@ class Regression(Labelled[RegressionRecipe]):
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         predicted, gold = [item["score"] for item in predictions], [float(item["label"]) for item in examples]
-        return {"pearson": pearson(predicted, gold), "spearman": spearman(predicted, gold)}
+        return {"pearson": metrics.pearson(predicted, gold), "spearman": metrics.spearman(predicted, gold)}
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         return Description(joined_texts(example), [f"{prediction['score']:.3f}"], str(example.get("label", "")))
@@ -248,10 +232,7 @@ class Regression(Labelled[RegressionRecipe]):
         means_of = ("mean label", "mean prediction", "mean absolute error")
         columns = {"labels": "text", "examples": "count"} | dict.fromkeys(means_of, "number")
         numbers = dict.fromkeys(("label", "prediction", "difference"), "number")
-        return [
-            Table("errors by label", columns, rows),
-            Table("largest errors", {"text": "text"} | numbers, errors),
-        ]
+        return [Table("errors by label", columns, rows), Table("largest errors", {"text": "text"} | numbers, errors)]
 
 
 def labels_of(items: Sequence[Example]) -> list[str]:

@@ -43,10 +43,9 @@ from regard.metrics.parsing import Parse, attachment_scores, counts_by_relation
 from regard.metrics.score import Score
 from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
 from regard.models.text_encoder import EncoderModel, build_encoder
-from regard.tasks.base import Example, FileFormat, Prediction
+from regard.tasks.base import Example, Exchange, FileFormat, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.encoders import Outputs, words_of
-from regard.tasks.exchange import Exchange
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, label_ids
 from regard.tasks.spanning_tree import best_tree, greedy_heads
 from regard.tasks.tables import MAX_ERRORS, bin_name, counts_table, frequent_pairs

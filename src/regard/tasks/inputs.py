@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.errors import UserError
+from regard.files import write_text
 from regard.reading import check_depth, read_text
 from regard.text.tokenizer import Tokenizer
 
@@ -135,7 +136,5 @@ def require_finite(outputs: "Tensor") -> "Tensor":
 
 def copy_tokenizer(source: Path, target: Path, *names: str) -> None:
     """Copy files of the run that training starts from."""
-    from regard.files import write_text
-
     for name in names:
         write_text(target / name, read_text(source / name))

@@ -51,10 +51,20 @@ from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction, Report, Search, StartRules, Task, ValidationData, device_of, share_of
+from regard.tasks.base import (
+    Example,
+    Exchange,
+    Prediction,
+    Report,
+    Search,
+    StartRules,
+    Task,
+    ValidationData,
+    device_of,
+    share_of,
+)
 from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
-from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names
 from regard.tasks.variants import LANGUAGE_VARIANTS
 from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
@@ -174,7 +184,15 @@ class LanguageChecks(DoctorHooks["Language", TokenizedText]):
     def store_samples(
         self, task: "Language", model: nn.Module, store: TokenizedText
     ) -> list[tuple[Example, Prediction]]:
-        return list(sampled_lines(task, model, store))
+        """Lines with the tokens of the true line and the information of each, and continuations."""
+        limit = min(MAX_TOKENS_DRAWN, task.recipe.model.length_limit or MAX_TOKENS_DRAWN) - 1
+        rows, decode = [row[:limit] for row in first_lines(store, REPORT_LINES)], task.tokenizer.decode
+        samples = []
+        for row, prompt, best in zip(rows, *continue_lines(task, model, rows), strict=True):
+            example = {"text": decode(prompt), "line": decode(row), "tokens": task.tokenizer.tokens(row)}
+            bits = {"bits": token_bits(model, row)}
+            samples.append((example | bits, {"continuations": [task.continuation(best)]}))
+        return samples
 
     def max_length(self, task: "Language") -> int:
         return task.recipe.data.bptt
@@ -306,7 +324,12 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         store = data.store
         nll = self.likelihood(model, store.ids)
         metrics = {score.name.replace(" ", "_"): score.value for score in self._scores(nll, store)}
-        return Validation({"loss": nll / len(store), **metrics}, sample_continuations(self, model, store))
+        rows, decode = first_lines(store, self.recipe.training.samples), self.tokenizer.decode
+        samples = [
+            Sample(decode(prompt), decode(row[: len(prompt) + SAMPLE_TOKENS]), one_line(decode(best.tokens)))
+            for row, prompt, best in zip(rows, *continue_lines(self, model, rows), strict=True)
+        ]
+        return Validation({"loss": nll / len(store), **metrics}, samples)
 
     def score_store(self, model: nn.Module, store: TokenizedText) -> list[Score]:
         """Perplexity per token and per word, and bits per character."""
@@ -316,9 +339,24 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         note = "" if self.normalizer.words is None else f"rare words read as {UNKNOWN}"
         return language_scores(nll, len(text), text.words, text.characters, note)
 
-    def likelihood(self, model: nn.Module, ids: Array) -> float:
-        """-log p of a whole text (N,), in nats, with carried state or with overlapping windows."""
-        return text_likelihood(model, ids, self.recipe.data.bptt)
+    @torch.no_grad()
+    def likelihood(self, model: Any, ids: Array) -> float:
+        """-log p of a whole text (N,), in nats: with carried state, or with windows of `bptt` tokens that overlap."""
+        device, context = device_of(model), self.recipe.data.bptt
+        if isinstance(model, NGram):
+            text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
+            return -float(model.log_probs(text.to(device))[1:].sum())
+        streams = max(1, min(MAX_STREAMS, len(ids) // STREAM_TOKENS))
+        if model.is_stateful:
+            segments = contiguous_segments(ids, streams, max(1, BATCH_TOKENS // streams))
+        else:
+            segments = sliding_windows(ids, context, max(1, BATCH_TOKENS // context))
+        total, state = 0.0, None
+        for segment in segments:
+            segment = segment.to(device)
+            projection, state = model(segment["source"], state)
+            total += float(projected_cross_entropy(projection, segment.labels).nll)
+        return total
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -396,31 +434,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         return Description(example["text"], [item["text"] for item in prediction["continuations"]], line)
 
     def next_commands(self, folder: str, example: str) -> list[str]:
-        test = "" if self.recipe.data.test else " --on valid"
-        inspect = [f"regard inspect {folder} {example}"] if self.recipe.has_attention else []
-        return [f'regard generate {folder} ""', f"regard evaluate {folder}{test}", *inspect]
-
-
-def sample_continuations(task: Language, model: nn.Module, store: TokenizedText) -> list[Sample]:
-    """The beginnings of some lines, their true continuations, and those of the model."""
-    rows = first_lines(store, task.recipe.training.samples)
-    prompts, hypotheses = continue_lines(task, model, rows)
-    decode = task.tokenizer.decode
-    return [
-        Sample(decode(prompt), decode(row[: len(prompt) + SAMPLE_TOKENS]), one_line(decode(best.tokens)))
-        for prompt, row, best in zip(prompts, rows, hypotheses, strict=True)
-    ]
-
-
-def sampled_lines(task: Language, model: nn.Module, store: TokenizedText) -> Iterator[tuple[Example, Prediction]]:
-    """Some lines as examples, with the tokens of the true line and the information of each, and continuations."""
-    limit = min(MAX_TOKENS_DRAWN, task.recipe.model.length_limit or MAX_TOKENS_DRAWN) - 1
-    rows = [row[:limit] for row in first_lines(store, REPORT_LINES)]
-    decode = task.tokenizer.decode
-    for row, prompt, best in zip(rows, *continue_lines(task, model, rows), strict=True):
-        tokens = task.tokenizer.tokens(row)
-        example = {"text": decode(prompt), "line": decode(row), "tokens": tokens, "bits": token_bits(model, row)}
-        yield example, {"continuations": [task.continuation(best)]}
+        return [f'regard generate {folder} ""', *super().next_commands(folder, example)[1:]]
 
 
 def first_lines(store: TokenizedText, count: int) -> list[list[int]]:
@@ -476,26 +490,6 @@ def segment_loss(
     forward, backward = both_directions(projection)
     loss = projected_loss(forward, batch.labels, smoothing, name)
     return replace(loss, sum=loss.sum + projected_loss(backward, batch["source"], smoothing, name).sum), after
-
-
-@torch.no_grad()
-def text_likelihood(model: Any, ids: Array, context: int) -> float:
-    """-log p of a whole text (N,), in nats: with carried state, or with windows of `context` tokens that overlap."""
-    device = device_of(model)
-    if isinstance(model, NGram):
-        text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
-        return -float(model.log_probs(text.to(device))[1:].sum())
-    streams = max(1, min(MAX_STREAMS, len(ids) // STREAM_TOKENS))
-    if model.is_stateful:
-        segments = contiguous_segments(ids, streams, max(1, BATCH_TOKENS // streams))
-    else:
-        segments = sliding_windows(ids, context, max(1, BATCH_TOKENS // context))
-    total, state = 0.0, None
-    for segment in segments:
-        segment = segment.to(device)
-        projection, state = model(segment["source"], state)
-        total += float(projected_cross_entropy(projection, segment.labels).nll)
-    return total
 
 
 @torch.no_grad()

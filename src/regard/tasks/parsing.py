@@ -24,8 +24,7 @@ from regard.metrics.parsing import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.reading import check_text
-from regard.tasks.base import Example, Prediction
-from regard.tasks.exchange import Exchange
+from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.inputs import missing_key
 from regard.tasks.seq2seq import Seq2Seq, TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table

@@ -29,43 +29,30 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config import SettingError, Unused, unless
-from regard.data.arrays import Array
+from regard.data import pretraining as sampling
 from regard.data.batch import IGNORE, Batch
 from regard.data.encoders import SentenceEncoder
 from regard.data.fields import SENTENCES, Fields
 from regard.data.hold_out import read_split, report_held_out
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
-from regard.data.pretraining import (
-    RANDOM_NEXT,
-    InputBuilder,
-    Masking,
-    NextTokens,
-    Objective,
-    PretrainingBatches,
-    SampledPairs,
-    TokenizedDocuments,
-    choose_masked,
-    evaluation_batches,
-    sample_pairs,
-)
+from regard.data.pretraining import Masking, NextTokens, Objective, PretrainingBatches, TokenizedDocuments
 from regard.data.settings import DocumentDataSettings
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.messages import Message, join_messages
+from regard.messages import Message
 from regard.metrics.score import Score, perplexity
 from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.seeding import rng
 from regard.tasks import sizing
-from regard.tasks.base import Example, Prediction, Report, Task, ValidationData, is_packed, share_of
+from regard.tasks.base import Example, Exchange, Prediction, Report, Task, ValidationData, is_packed, share_of
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy
 from regard.tasks.encoders import TextEncoding, encoder_attention, parse_text
-from regard.tasks.exchange import Exchange
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import BERT_TRAINING, TOKENIZER
 from regard.text.factory import learning_message, load_masked_tokenizer, train_tokenizer
@@ -176,27 +163,6 @@ def judge(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
     return float(nll), int(((logits.argmax(dim=-1) == labels) & labelled).sum()), int(labelled.sum())
 
 
-def check_next_labels(labels: Array, data: DocumentDataSettings) -> tuple[str, list[Advice]]:
-    """The share of pairs whose second text does not follow the first; advice if there are few others, or few pairs."""
-    pairs = labels[labels != IGNORE]
-    share = float((pairs == RANDOM_NEXT).mean()) if len(pairs) else 0.0
-    kind, right = NEGATIVE_PAIRS[data.negatives], max(share, 1 - share)
-    majority = Message("always the more frequent answer is right in {share:.1%}", share=right)
-    finding = Message("{share:.1%} of {count:,} pairs are {kind}", share=share, count=len(pairs), kind=kind)
-    finding = join_messages("; ", [finding, majority])
-    single = 1 - len(pairs) / len(labels)
-    if single:
-        finding = join_messages("; ", [finding, Message("{share:.1%} of the inputs have no second text", share=single)])
-    if share <= MAX_RANDOM_NEXT and single <= MAX_RANDOM_NEXT:
-        return finding, []
-    problem = Message("most inputs have one sentence only, which has no second text")
-    if data.negatives == "random":
-        problem = Message("most inputs have one sentence only, which gets a second text of another document")
-    now = {"now": data.max_length}
-    remedy = Message("raise data.max_length (now {now}), join documents, or write data.next_sentence=false", **now)
-    return finding, [Advice(problem, remedy)]
-
-
 def scores_of(
     answers: Answers, objective: type[Objective] = Masking, how: str = "", negatives: str = "random"
 ) -> list[Score]:
@@ -246,10 +212,24 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
         return 0.25 * entropy(batch.labels[batch.labels != task.tokenizer.pad].tolist())
 
     def check_store(self, task: "Pretraining", store: TokenizedDocuments) -> tuple[str, list[Advice]] | None:
+        """The share of pairs whose second text does not follow the first; advice if others, or pairs, are few."""
         data = task.recipe.data
         if not data.next_sentence:
             return None
-        return check_next_labels(sample_pairs(store, data, rng(task.recipe.runtime.seed)).next_labels, data)
+        labels = sampling.sample_pairs(store, data, rng(task.recipe.runtime.seed)).next_labels
+        pairs = labels[labels != IGNORE]
+        share = float((pairs == sampling.RANDOM_NEXT).mean()) if len(pairs) else 0.0
+        finding = f"{share:.1%} of {len(pairs):,} pairs are {NEGATIVE_PAIRS[data.negatives]}; always the more frequent "
+        finding += f"answer is right in {max(share, 1 - share):.1%}"
+        single = 1 - len(pairs) / len(labels)
+        if single:
+            finding += f"; {single:.1%} of the inputs have no second text"
+        if share <= MAX_RANDOM_NEXT and single <= MAX_RANDOM_NEXT:
+            return finding, []
+        effect = "gets a second text of another document" if data.negatives == "random" else "has no second text"
+        problem = f"most inputs have one sentence only, which {effect}"
+        longer = f"raise data.max_length (now {data.max_length})"
+        return finding, [Advice(problem, f"{longer}, join short documents, or write data.next_sentence=false")]
 
 
 @dataclass(frozen=True)
@@ -321,16 +301,9 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         return documents
 
     def batches(self, store: TokenizedDocuments, world: World) -> PretrainingBatches:
-        return PretrainingBatches(
-            store,
-            self.recipe.data,
-            self.tokenizer,
-            self.recipe.training.batch_tokens,
-            self.recipe.runtime.seed,
-            share_of(self.recipe.training, world),
-            packed=is_packed(self, world),
-            objective=self.objective,
-        )
+        training, seed = self.recipe.training, self.recipe.runtime.seed
+        given = (store, self.recipe.data, self.tokenizer, training.batch_tokens, seed, share_of(training, world))
+        return PretrainingBatches(*given, packed=is_packed(self, world), objective=self.objective)
 
     @property
     def objective(self) -> type[Objective]:
@@ -360,10 +333,8 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         nll = answers.nll / max(1, answers.words)
         loss = nll + answers.next_nll / max(1, answers.inputs)
         metrics = {score.name.replace(" ", "_"): score.value for score in scores_of(answers, self.objective)}
-        return Validation(
-            {"loss": loss, "nll": nll, **metrics},
-            masked_samples(self, model, data.store, self.recipe.training.samples),
-        )
+        samples = masked_samples(self, model, data.store, self.recipe.training.samples)
+        return Validation({"loss": loss, "nll": nll, **metrics}, samples)
 
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
         """Accuracy and perplexity of the predicted tokens, accuracy of next-sentence prediction and of its majority."""
@@ -377,11 +348,11 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def answers(self, model: nn.Module, store: TokenizedDocuments) -> Answers:
         """Run a model, which is in evaluation mode, on some documents."""
         device, total, recipe = next(model.parameters()).device, Answers(), self.recipe
-        seed = recipe.runtime.seed
-        for batch in evaluation_batches(store, recipe.data, self.tokenizer, BATCH_TOKENS, seed, self.objective):
+        given = (store, recipe.data, self.tokenizer, BATCH_TOKENS, recipe.runtime.seed, self.objective)
+        for batch in sampling.evaluation_batches(*given):
             batch = batch.to(device)
             words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
-            random_next = int((batch["next_labels"] == RANDOM_NEXT).sum())
+            random_next = int((batch["next_labels"] == sampling.RANDOM_NEXT).sum())
             total += Answers(*judge(words.logits(), batch.labels), *judge(follows, batch["next_labels"]), random_next)
         return total
 
@@ -477,9 +448,9 @@ def masked_samples(task: Pretraining, model: nn.Module, store: TokenizedDocument
     fit = np.flatnonzero((lengths >= SAMPLE_TOKENS[0]) & (lengths <= min(SAMPLE_TOKENS[1], data.max_length - 2)))
     some = fit[:count]
     nothing = np.zeros(len(some), np.int64)
-    drawn = SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
-    row = InputBuilder(store, task.tokenizer, data.whole_words)(drawn)
-    positions = choose_masked(row, data.masked, rng(seed))
+    drawn = sampling.SampledPairs(store.sentences[some], lengths[some], nothing, nothing, np.full(len(some), IGNORE))
+    row = sampling.InputBuilder(store, task.tokenizer, data.whole_words)(drawn)
+    positions = sampling.choose_masked(row, data.masked, rng(seed))
     masked, filled = row.ids.copy(), row.ids.copy()
     masked[positions] = task.tokenizer.mask
     begins, device = np.cumsum(row.lengths) - row.lengths, next(model.parameters()).device

@@ -119,7 +119,8 @@ def build_recipe(values: SettingsTable, source: str, allow_unused: bool = False)
         raise UserError(problem, remedy, code="unknown-task", where="task")
     settings, values = tasks[name].recipe_type, merge_start_settings(tasks[name], values)
     recipe = build(settings, values, source, settings.defaults, allow_unused)
-    recipe._given = frozenset(setting_names(values))
+    groups = {group: settings for group, settings in values.items() if isinstance(settings, dict)}
+    recipe._given = frozenset(f"{group}.{name}" for group, names in groups.items() for name in names)
     check_schedule(recipe, source)
     return recipe
 
@@ -142,13 +143,6 @@ def check_schedule(recipe: Recipe, source: str) -> None:
             f"{training.max_steps} for schedule = {training.schedule!r}"
         )
         raise UserError(problem, "write a smaller training.warmup", code="invalid-setting", where="training.warmup")
-
-
-def setting_names(values: SettingsTable) -> Iterator[str]:
-    """Yield the full names of the settings in the groups of a recipe."""
-    for group, settings in values.items():
-        if isinstance(settings, dict):
-            yield from (f"{group}.{name}" for name in settings)
 
 
 def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> SettingsTable:

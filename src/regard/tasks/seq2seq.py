@@ -39,25 +39,13 @@ from regard.messages import Message, join_messages
 from regard.metrics.score import Score, perplexity
 from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
-from regard.models.settings import ModelSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import TranslationModelSettings, build_translation_model
 from regard.reading import check_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
-from regard.tasks import sizing
-from regard.tasks.base import (
-    AnyTask,
-    Example,
-    Prediction,
-    Report,
-    Search,
-    Task,
-    ValidationData,
-    device_of,
-    is_packed,
-    share_of,
-)
+from regard.tasks import base, sizing
+from regard.tasks.base import AnyTask, Example, Prediction, Report, Search, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, ExpectedLoss
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_text
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
@@ -267,7 +255,9 @@ class Seq2Seq(Task[R, Pairs]):
                 copy_tokenizer(other, folder, name)
             else:
                 report(learning_message(text.kind, text.vocab_size))
-                train_tokenizer(lines(name), text, extra_symbols(recipe, name)).save(folder / name)
+                tags = [language_tag(language) for language in recipe.data.tagged_languages if name != TGT]
+                symbols = [*tags, *(PLACEHOLDERS if recipe.data.placeholders else ())]
+                train_tokenizer(lines(name), text, symbols).save(folder / name)
         return cls.load(recipe, folder)
 
     # ---- data -------------------------------------------------------------------------------------------------------
@@ -279,14 +269,20 @@ class Seq2Seq(Task[R, Pairs]):
         return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares)
 
     def view(self, store: Store) -> Pairs:
-        pairs = Pairs(store)
-        check_positions(self.recipe.model, pairs)
+        pairs, model = Pairs(store), self.recipe.model
+        bound, setting = model.length_limit, model.length_setting
+        longest = int(max(pairs.src_lengths.max(), pairs.tgt_lengths.max()))
+        if bound is not None and longest > bound:
+            other = ' or with model.positions = "sinusoidal"' if hasattr(model, "positions") else ""
+            problem = f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}"
+            remedy = f"shorten or remove it, or train with a larger model.{setting}{other}"
+            raise UserError(problem, remedy, code="too-long", where=f"model.{setting}")
         return pairs
 
     def batches(self, store: Epochs, world: World) -> Batches:
         training, seed = self.recipe.training, self.recipe.runtime.seed
-        budget, share = Budget(training.batch_tokens), share_of(training, world)
-        return Batches(store, budget, seed, share, packed=is_packed(self, world))
+        budget, share = Budget(training.batch_tokens), base.share_of(training, world)
+        return Batches(store, budget, seed, share, packed=base.is_packed(self, world))
 
     def validation_data(self, folder: Path, store: Pairs, world: World) -> ValidationData[Pairs]:
         """Pairs within data.max_length: one line of a book would take the time and memory of all others together.
@@ -362,11 +358,8 @@ class Seq2Seq(Task[R, Pairs]):
             given = {name: str(options.pop(name, None) or "") for name in ("from", "to", "source", "target")}
             source, target = given["source"] or given["from"] or None, given["target"] or given["to"] or None
             source, target = self.languages.choose(source, target) if target else (source, None)
-            task = replace(
-                task,
-                source_language=source or task.source_language,
-                target_language=target or task.target_language,
-            )
+            source, target = source or task.source_language, target or task.target_language
+            task = replace(task, source_language=source, target_language=target)
         super().configure(**{name: options[name] for name in options.keys() - DecodingSettings.model_fields.keys()})
         if options:
             settings = build(type(self.decoding), change_search(self.decoding, options), option_names(options))
@@ -477,31 +470,13 @@ class Seq2Seq(Task[R, Pairs]):
     ) -> tuple[Tokens, Tokens]:
         """A source and what the decoder reads to write a target, as a batch of one."""
         ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
-        rows = (
-            torch.tensor([row], device=device_of(model)) for row in ([*ids, EOS], self.writing.decoder_input(target))
-        )
+        device, inputs = base.device_of(model), ([*ids, EOS], self.writing.decoder_input(target))
+        rows = (torch.tensor([row], device=device) for row in inputs)
         src, tgt = (Padded.of(row, torch.tensor([row.size(1)], device=row.device)) for row in rows)
         return src, tgt
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         model(*self.model_inputs(model, example["src"], self.target_tokens(example, prediction), self.tags(example)))
-
-
-def extra_symbols(recipe: TranslationRecipe, name: str) -> list[str]:
-    """Language tags and placeholders of the tokenizer in file `name`; tags are in sources only."""
-    tags = [language_tag(language) for language in recipe.data.tagged_languages if name != TGT]
-    return [*tags, *(PLACEHOLDERS if recipe.data.placeholders else ())]
-
-
-def check_positions(model: ModelSettings, store: Pairs) -> None:
-    """Raise UserError if a sentence has more tokens than the model has positions."""
-    bound, setting = model.length_limit, model.length_setting
-    longest = int(max(store.src_lengths.max(), store.tgt_lengths.max()))
-    if bound is not None and longest > bound:
-        other = ' or with model.positions = "sinusoidal"' if hasattr(model, "positions") else ""
-        problem = f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}"
-        remedy = f"shorten or remove it, or train with a larger model.{setting}{other}"
-        raise UserError(problem, remedy, code="too-long", where=f"model.{setting}")
 
 
 def prefix_tokens(text: str, tokenizer: Tokenizer, max_tokens: int | None) -> list[int]:

@@ -61,10 +61,8 @@ def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[ChosenDe
 def model_size(recipe: Recipe, values: Mapping[str, object], words: float) -> Iterator[ChosenDefault]:
     """The size of a model for a number of words, unless the recipe gives any part of it."""
     if not any(recipe.is_given(f"model.{name}") for name in MODEL_SIZES):
-        yield from (
-            ChosenDefault(f"model.{name}", value, Message("for {words:,} words", words=round(words)))
-            for name, value in values.items()
-        )
+        reason = Message("for {words:,} words", words=round(words))
+        yield from (ChosenDefault(f"model.{name}", value, reason) for name, value in values.items())
 
 
 def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[ChosenDefault]:
@@ -93,19 +91,15 @@ def length(
         passes, least = math.ceil(1.1 * training.max_epochs), 1
     if not recipe.is_given("training.max_steps"):
         steps = rounded(passes * tokens / batch, least, 1_000_000)
-        yield ChosenDefault(
-            "training.max_steps",
-            steps,
-            Message("about {epochs} epochs", epochs=round(steps * batch / max(1.0, tokens))),
-        )
+        about = Message("about {epochs} epochs", epochs=round(steps * batch / max(1.0, tokens)))
+        yield ChosenDefault("training.max_steps", steps, about)
     if not any(recipe.is_given(name) for name in LENGTHS):
         yield ChosenDefault("training.patience", max(4, validations // 4), Message("early stopping"))
     if not recipe.is_given("training.warmup_share"):
         yield ChosenDefault("training.warmup", max(1, min(max_warmup, steps // 10)), Message("a tenth of the steps"))
     every = min(steps, 2000, max(10, steps // validations))
-    yield ChosenDefault(
-        "training.validate_every", every, Message("{count} validations", count=math.ceil(steps / every))
-    )
+    reason = Message("{count} validations", count=math.ceil(steps / every))
+    yield ChosenDefault("training.validate_every", every, reason)
 
 
 def fine_tuning(rules: Iterable[ChosenDefault]) -> Iterator[ChosenDefault]:
@@ -185,9 +179,8 @@ def pretraining(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     size = ("tiny", "mini", "small", "base")[index]
     yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
-        yield ChosenDefault(
-            "training.learning_rate", (1e-3, 1e-3, 5e-4, 2e-4)[index], Message("for a model of this size")
-        )
+        peak = (1e-3, 1e-3, 5e-4, 2e-4)[index]
+        yield ChosenDefault("training.learning_rate", peak, Message("for a model of this size"))
     batch, passes = (4096, 8192, 32_768, 131_072)[index], epochs(words, 2_000_000, 30, 0.4, 3, 100)
     yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, 10, max_warmup=10_000)
 
@@ -215,16 +208,13 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
         peak = 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
         yield ChosenDefault("training.learning_rate", peak, Message("from scratch, for a model of this size"))
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
-    yield ChosenDefault(
-        "training.batch_examples", batch, Message("for {examples:,} examples", examples=corpus.examples)
-    )
+    reason = Message("for {examples:,} examples", examples=corpus.examples)
+    yield ChosenDefault("training.batch_examples", batch, reason)
     passes = epochs(corpus.examples, 5000, 20, 0.4, 3, 60)
     if recipe.is_given("training.max_steps"):
         yield ChosenDefault("training.max_epochs", 0.0, Message("off: the recipe gives the number of steps"))
     else:
-        yield ChosenDefault(
-            "training.max_epochs", float(passes), Message("for {examples:,} examples", examples=corpus.examples)
-        )
+        yield ChosenDefault("training.max_epochs", float(passes), reason)
     if not any(recipe.is_given(name) for name in LENGTHS):
         yield ChosenDefault("training.patience", max(4, passes // 4), Message("early stopping"))
 
@@ -234,6 +224,5 @@ def truncated(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
     yield from labelled(recipe, corpus)
     if not recipe.start_from:
         tokens = corpus.long_input * TOKENS_PER_WORD + 3  # [CLS], and a [SEP] after each text
-        yield ChosenDefault(
-            "data.max_length", int(min(512, max(32, 32 * math.ceil(tokens / 32)))), "95 % of the texts fit"
-        )
+        longest = int(min(512, max(32, 32 * math.ceil(tokens / 32))))
+        yield ChosenDefault("data.max_length", longest, "95 % of the texts fit")

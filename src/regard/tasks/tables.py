@@ -75,32 +75,29 @@ def length_table(
     for example, item in zip(examples, predictions, strict=True):
         size = bin_name(len(source.encode(example["src"])), LENGTHS)
         bins.setdefault(size, []).append((item["translation"], example["tgt"]))
-    rows: list[list[Cell]] = []
     tokenizer = tokenizer or bleu_tokenizer_for([example["tgt"] for example in examples])
-    for (_, name), pairs in sorted(bins.items()):
-        outputs, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        score = bleu(outputs, references, tokenize=tokenizer).value
-        rows.append([name, len(pairs), score, chrf(outputs, references).value])
-    columns = {"source tokens": "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}
-    return Table("scores by length", columns, rows)
+    groups = {name: pairs for (_, name), pairs in sorted(bins.items())}
+    return group_table("scores by length", "source tokens", groups, tokenizer)
 
 
-def direction_table(
-    examples: Sequence[Example], predictions: Sequence[Prediction], tokenizer: str = ""
-) -> list[Table | Matrix]:
+def direction_table(examples: Sequence[Example], predictions: Sequence[Prediction], tokenizer: str = "") -> list[Table]:
     """BLEU and chrF of each direction; [] if there is only one."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for example, item in zip(examples, predictions, strict=True):
         if "to" in example:
             name = f"{example.get('from', '?')} → {example['to']}"
             groups.setdefault(name, []).append((item["translation"], example["tgt"]))
+    return [group_table("scores by direction", "direction", groups, tokenizer)] if len(groups) > 1 else []
+
+
+def group_table(title: str, column: str, groups: Mapping[str, Sequence[tuple[str, str]]], tokenizer: str) -> Table:
+    """BLEU and chrF of groups of (output, reference)."""
     rows: list[list[Cell]] = []
     for name, pairs in groups.items():
         outputs, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        score = bleu(outputs, references, tokenize=tokenizer or bleu_tokenizer_for(references))
-        rows.append([name, len(pairs), score.value, chrf(outputs, references).value])
-    columns = {"direction": "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}
-    return [Table("scores by direction", columns, rows)] if len(rows) > 1 else []
+        score = bleu(outputs, references, tokenize=tokenizer or bleu_tokenizer_for(references)).value
+        rows.append([name, len(pairs), score, chrf(outputs, references).value])
+    return Table(title, {column: "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}, rows)
 
 
 def lowest_chrf(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Table]:

@@ -31,10 +31,9 @@ from regard.losses.crossentropy import Loss
 from regard.metrics.classification import accuracy, counts_by_class, macro_scores
 from regard.metrics.score import Score
 from regard.metrics.spans import OUTSIDE, Entity, entities, entity_counts, entity_scores
-from regard.tasks.base import Example, Prediction
+from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
 from regard.tasks.encoders import words_of
-from regard.tasks.exchange import Exchange
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, is_recurrent, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
@@ -215,26 +214,26 @@ def entity_list(words: Sequence[str], tags: Sequence[str]) -> list[Example]:
     ]
 
 
-def tagged_line(words: Sequence[str], tags: Sequence[str]) -> str:
-    """Tags on one line: "Ada Lovelace (PER), London (LOC)", or "the/DET dog/NOUN"."""
-    if marks_entities(tags):
-        return truncate(", ".join(f"{item['text']} ({item['type']})" for item in entity_list(words, tags)))
-    return truncate(" ".join(f"{word}/{tag}" for word, tag in zip(words, tags, strict=True)))
-
-
 def tags_of(items: Sequence[Example]) -> list[list[str]]:
     """The tags of examples or predictions."""
     return [item["tags"] for item in items]
 
 
 def marked_words(words: Sequence[str], tags: Sequence[str]) -> Marked:
-    """A sentence with its entities marked; if the tags are not of entities, with every tag marked."""
-    ends = list(accumulate(len(word) + 1 for word in words))  # one character after each word and its blank
-    starts = [0, *ends]
-    is_entity = marks_entities(tags) or set(tags) <= {OUTSIDE}
-    spans = entities(tags) if is_entity else [Entity(tag, place, place + 1) for place, tag in enumerate(tags)]
+    """A sentence with its entities marked; if the tags are not of entities, with every tag marked.
+
+    Its summary is "Ada Lovelace (PER), London (LOC)", or "the/DET dog/NOUN".
+    """
+    starts = [0, *accumulate(len(word) + 1 for word in words)]  # of each word, which a blank follows
+    pairs = list(zip(words, tags, strict=True))
+    if marks_entities(tags):
+        spans = entities(tags)
+        line = ", ".join(f"{item['text']} ({item['type']})" for item in entity_list(words, tags))
+    else:
+        spans = [Entity(tag, place, place + 1) for place, tag in enumerate(tags)]
+        line = " ".join(f"{word}/{tag}" for word, tag in pairs)
     marks = [(starts[start], starts[end] - 1, kind) for kind, start, end in spans]
-    return Marked(" ".join(words), marks, list(zip(words, tags, strict=True)), tagged_line(words, tags))
+    return Marked(" ".join(words), marks, pairs, truncate(line))
 
 
 def entity_errors(

@@ -9,9 +9,8 @@ from regard.decoding.engine import Engine
 from regard.metrics.score import Score, exact_match
 from regard.metrics.significance import Comparison, compare
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, ter
-from regard.tasks.base import Example, Prediction
+from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import pair_warnings
-from regard.tasks.exchange import Exchange
 from regard.tasks.languages import Languages, through_pivots
 from regard.tasks.seq2seq import CHUNK_LINES, Seq2Seq, Seq2SeqChecks, TranslationRecipe
 from regard.tasks.tables import direction_table, length_table, lowest_chrf
@@ -95,9 +94,9 @@ class Translation(Seq2Seq[TranslationRecipe]):
         """Scores by direction if the examples have several, and on a page by length, and the worst translations."""
         scored, tokenizer = (examples, predictions), self.bleu_tokenizer
         tables = direction_table(*scored, tokenizer)
-        return (
-            [*tables, length_table(self.src_tokenizer, *scored, tokenizer), *lowest_chrf(*scored)] if page else tables
-        )
+        if not page:
+            return [*tables]
+        return [*tables, length_table(self.src_tokenizer, *scored, tokenizer), *lowest_chrf(*scored)]
 
     def next_commands(self, folder: str, example: str) -> list[str]:
         data = self.recipe.data

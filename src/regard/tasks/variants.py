@@ -77,52 +77,30 @@ def mask_predict(*iterations: int) -> tuple[tuple[str, JsonObject], ...]:
 
 
 _TRANSLATION: tuple[Variant, ...] = (
-    Variant(
-        "plain", "Encoder-decoder without attention", "无注意力的编码器-解码器", "Sutskever et al. 2014",
-        (f'model={{ kind = "recurrent", decoder = "plain", layers = LAYERS, {SAME} }}',),
-    ),
-    Variant(
-        "bahdanau", "Additive attention", "加性注意力", "Bahdanau et al. 2014",
-        (f'model={{ kind = "recurrent", decoder = "bahdanau", {SAME} }}',),
-    ),
-    Variant(
-        "luong", "Multiplicative attention, input feeding", "乘性注意力，输入馈送", "Luong et al. 2015",
-        (f'model={{ {LUONG}, attention = "global" }}',),
-    ),
-    Variant(
-        "local-m", "Local attention, monotonic", "局部注意力（单调）", "Luong et al. 2015, section 3.2",
-        (f'model={{ {LUONG}, attention = "local-m", window = 5 }}',),
-    ),
-    Variant(
-        "local-p", "Local attention, predicted position", "局部注意力（预测位置）", "Luong et al. 2015, section 3.2",
-        (f'model={{ {LUONG}, attention = "local-p", window = 10 }}',),
-    ),
-    Variant(
-        "hard", "Hard attention, Gumbel-softmax", "硬注意力（Gumbel-softmax）", "Xu et al. 2015; Jang et al. 2017",
-        (f'model={{ {LUONG}, attention = "hard-gumbel" }}',),
-    ),
-    Variant(
-        "reinforce", "Hard attention, REINFORCE", "硬注意力（REINFORCE）", "Xu et al. 2015; Williams 1992",
-        (f'model={{ {LUONG}, attention = "hard-reinforce" }}',),
-    ),
-    Variant(
-        "convolutional", "Convolutions, attention in every layer", "卷积，逐层注意力", "Gehring et al. 2017",
-        (f"model={{ {CONVOLUTIONAL} }}",),
-    ),
+    Variant("plain", "Encoder-decoder without attention", "无注意力的编码器-解码器", "Sutskever et al. 2014",
+         (f'model={{ kind = "recurrent", decoder = "plain", layers = LAYERS, {SAME} }}',)),
+    Variant("bahdanau", "Additive attention", "加性注意力", "Bahdanau et al. 2014",
+         (f'model={{ kind = "recurrent", decoder = "bahdanau", {SAME} }}',)),
+    Variant("luong", "Multiplicative attention, input feeding", "乘性注意力，输入馈送", "Luong et al. 2015",
+         (f'model={{ {LUONG}, attention = "global" }}',)),
+    Variant("local-m", "Local attention, monotonic", "局部注意力（单调）", "Luong et al. 2015, section 3.2",
+         (f'model={{ {LUONG}, attention = "local-m", window = 5 }}',)),
+    Variant("local-p", "Local attention, predicted position", "局部注意力（预测位置）",
+         "Luong et al. 2015, section 3.2", (f'model={{ {LUONG}, attention = "local-p", window = 10 }}',)),
+    Variant("hard", "Hard attention, Gumbel-softmax", "硬注意力（Gumbel-softmax）", "Xu et al. 2015; Jang et al. 2017",
+         (f'model={{ {LUONG}, attention = "hard-gumbel" }}',)),
+    Variant("reinforce", "Hard attention, REINFORCE", "硬注意力（REINFORCE）", "Xu et al. 2015; Williams 1992",
+         (f'model={{ {LUONG}, attention = "hard-reinforce" }}',)),
+    Variant("convolutional", "Convolutions, attention in every layer", "卷积，逐层注意力", "Gehring et al. 2017",
+         (f"model={{ {CONVOLUTIONAL} }}",)),
     Variant("transformer", "Transformer", "Transformer", "Vaswani et al. 2017"),
-    Variant(
-        "restricted", "Transformer, self-attention within 4 neighbours", "Transformer，自注意力限于 4 个近邻",
-        "Vaswani et al. 2017, section 4", ("model.window=4",),
-    ),
-    Variant(
-        "masked", "Mask-predict, all words at once", "Mask-predict，同时写出所有词", "Ghazvininejad et al. 2019",
-        MASKED, searches=mask_predict(1, 4, 10),
-    ),
-    Variant(
-        "masked-distilled", "Mask-predict, taught by the Transformer", "Mask-predict，由 Transformer 蒸馏",
-        "Ghazvininejad et al. 2019; Kim and Rush 2016",
-        MASKED, searches=mask_predict(1, 4, 10), teacher="transformer",
-    ),
+    Variant("restricted", "Transformer, self-attention within 4 neighbours", "Transformer，自注意力限于 4 个近邻",
+         "Vaswani et al. 2017, section 4", ("model.window=4",)),
+    Variant("masked", "Mask-predict, all words at once", "Mask-predict，同时写出所有词", "Ghazvininejad et al. 2019",
+         MASKED, searches=mask_predict(1, 4, 10)),
+    Variant("masked-distilled", "Mask-predict, taught by the Transformer", "Mask-predict，由 Transformer 蒸馏",
+         "Ghazvininejad et al. 2019; Kim and Rush 2016",
+         MASKED, searches=mask_predict(1, 4, 10), teacher="transformer"),
     Variant("single-head", "Transformer, one head", "Transformer，单头", "Vaswani et al. 2017, table 3",
          ("model.num_heads=1",)),
     Variant("learned", "Transformer, learned positions", "Transformer，可学习位置", "Gehring et al. 2017",
