@@ -65,23 +65,9 @@ def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | 
 
 
 def experiment_data(experiment: Experiment, finished: Finished | None) -> JsonObject:
-    """One experiment: its texts, and its results if it is finished."""
+    """One experiment: its texts, and its results in both languages if it is finished."""
     texts = experiment.texts
-    return {
-        "name": experiment.name,
-        "topic": texts.topic,
-        **{key: getattr(texts, key)._asdict() for key in ("title", "hypothesis", "varied", "measured", "refuted_if")},
-        "papers": list(texts.papers),
-        "expected": texts.seconds,
-        "file": experiment.path.name,
-        "code": read_text(experiment.path),
-        "result": finished and result_data(finished),
-    }
-
-
-def result_data(finished: Finished) -> JsonObject:
-    """The result of an experiment in both languages."""
-    return {
+    result = finished and {
         "kind": finished.verdict.kind,
         "sentence": finished.sentence._asdict(),
         "quick": finished.effort.quick,
@@ -90,6 +76,16 @@ def result_data(finished: Finished) -> JsonObject:
         "seconds": round(finished.seconds),
         "plots": {language: [inline_svg(plot) for plot in plots_of(finished, language)] for language in LANGUAGES},
         "tables": {language: tables_data(finished, language) for language in LANGUAGES},
+    }
+    return {
+        "name": experiment.name,
+        "topic": texts.topic,
+        **{key: getattr(texts, key)._asdict() for key in ("title", "hypothesis", "varied", "measured", "refuted_if")},
+        "papers": list(texts.papers),
+        "expected": texts.seconds,
+        "file": experiment.path.name,
+        "code": read_text(experiment.path),
+        "result": result,
     }
 
 

@@ -118,14 +118,10 @@ def index_page(experiments: Sequence[Experiment], found: Found, language: Langua
 
 def notes_page(experiments: Sequence[Experiment], found: Found, language: Language) -> str:
     """All questions in the order of the study notes."""
-    rows = [
-        (
-            question,
-            _page_of(each, found, language),
-            found[each.name].verdict.on(question) if each.name in found else "not run",
-        )
-        for question, each in questions_in_order(experiments)
-    ]
+    rows = []
+    for question, each in questions_in_order(experiments):
+        kind = found[each.name].verdict.on(question) if each.name in found else "not run"
+        rows.append((question, _page_of(each, found, language), kind))
     return _fill("notes.md", language, questions=rows, other=f"notes{_other(language)}")
 
 
@@ -141,18 +137,10 @@ def questions_in_order(experiments: Iterable[Experiment]) -> list[tuple[Question
 
 def experiment_page(finished: Finished, language: Language) -> str:
     """One experiment with its plot and numbers."""
-    name = finished.experiment.name
-    return _fill(
-        "experiment.md",
-        language,
-        name=name,
-        file=finished.experiment.path.name,
-        finished=finished,
-        texts=finished.experiment.texts,
-        picture=picture_paths(Path(), name)[language],
-        tables=tables_of(finished, language),
-        other=f"{name}{_other(language)}",
-    )
+    experiment, name = finished.experiment, finished.experiment.name
+    content = {"picture": picture_paths(Path(), name)[language], "tables": tables_of(finished, language)}
+    names = {"name": name, "file": experiment.path.name, "other": f"{name}{_other(language)}"}
+    return _fill("experiment.md", language, finished=finished, texts=experiment.texts, **content, **names)
 
 
 @cache

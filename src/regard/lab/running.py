@@ -15,17 +15,9 @@ from pathlib import Path
 import torch
 
 from regard.files import locked
+from regard.lab import records
 from regard.lab.experiment import Effort, Experiment, Results
-from regard.lab.records import (
-    Finished,
-    find_finished,
-    path_of,
-    read_begun,
-    read_finished,
-    seeds_of,
-    update_verdict,
-    write_results,
-)
+from regard.lab.records import Finished, read_finished, seeds_of
 from regard.processes import explain, run_each
 
 Report = Callable[[str, int, int], None]
@@ -47,14 +39,14 @@ def run_experiment(
     experiment: Experiment, effort: Effort, folder: Path, report: Report = lambda *seed: None
 ) -> Finished:
     """Run an experiment, or the seeds that are left of it, and write its file after each of them."""
-    results, seconds = read_begun(folder, experiment, effort)
+    results, seconds = records.read_begun(folder, experiment, effort)
     seeds = seeds_of(effort)
     for seed in seeds[len(results.seeds) :]:
         report(experiment.name, seed, len(seeds))
         seconds += measure(experiment, effort, seed, results)
         results.seeds = (*results.seeds, seed)
-        write_results(folder, experiment, effort, results, seconds)
-    update_verdict(folder, experiment)
+        records.write_results(folder, experiment, effort, results, seconds)
+    records.update_verdict(folder, experiment)
     finished = read_finished(folder, experiment)
     assert finished is not None
     return finished
@@ -62,14 +54,10 @@ def run_experiment(
 
 def measure(experiment: Experiment, effort: Effort, seed: int, results: Results) -> float:
     """Record the numbers of one seed with one thread of torch; return the CPU time."""
-
-    def record(panel: str, series: str, x: float | str, y: float) -> None:
-        results.record(seed, panel, series, x, y)
-
     began, threads = time.process_time(), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        experiment.measure(seed, effort, record)
+        experiment.measure(seed, effort, partial(results.record, seed))
     finally:
         torch.set_num_threads(threads)
     return time.process_time() - began
@@ -91,7 +79,7 @@ def run_all(
         waiting = left_to_run(experiments, effort, folder, again)
         for experiment in experiments:
             if again:
-                path_of(folder, experiment.name).unlink(missing_ok=True)
+                records.path_of(folder, experiment.name).unlink(missing_ok=True)
             elif experiment not in waiting:
                 yield run_experiment(experiment, effort, folder)
         slowest_first = sorted(waiting, key=lambda experiment: (experiment.texts.timed, -experiment.texts.seconds))
@@ -105,7 +93,7 @@ def run_all(
 
 def left_to_run(experiments: Sequence[Experiment], effort: Effort, folder: Path, again: bool) -> list[Experiment]:
     """The experiments that are not finished with this effort and the code of now; all of them with `again`."""
-    found = {experiment.name: find_finished(folder, experiment) for experiment in experiments}
+    found = {experiment.name: records.find_finished(folder, experiment) for experiment in experiments}
     done = {name for name, finished in found.items() if finished and finished.is_current and finished.effort == effort}
     return [experiment for experiment in experiments if again or experiment.name not in done]
 
