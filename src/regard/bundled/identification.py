@@ -8,7 +8,7 @@ unknown script has a low confidence in each of them. docs/models/languages.md sa
 how often it is right, and what it does not know.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -55,3 +55,13 @@ def classifier_input(text: str) -> str:
     if not any(map(str.isalpha, beginning)):
         return ""
     return beginning.lower() if beginning.isupper() else beginning
+
+
+def known_languages(found: Sequence[Detected], known: Collection[str], sources: Collection[str]) -> list[Detected]:
+    """The detected languages among those that runs know; none if the text is probably in another of `sources`.
+
+    That is so if the most probable language is not known, and the classifier does not know all of `sources`.
+    """
+    if found and found[0].language not in known and not set(sources) <= {item.language for item in found}:
+        return []
+    return [item for item in found if item.language in known]

@@ -105,13 +105,8 @@ class DocumentOptions(OptionGroup):
         """A document with the glossary, for a model."""
         from regard.documents.document import open_file
 
-        return open_file(
-            name,
-            content,
-            language=language or "",
-            glossary=self.terms,
-            placeholders=translator.task.languages.placeholders,
-        )
+        placeholders = translator.task.languages.placeholders
+        return open_file(name, content, language=language or "", glossary=self.terms, placeholders=placeholders)
 
 
 def read_input(name: str) -> bytes:
@@ -174,9 +169,10 @@ def detect_source(languages: "Languages", target: str | None, text: str) -> str 
     """
     if not any(to == target and languages.pivot(source, to) for source, to in languages.pairs):
         return None
-    from regard.bundled.identification import identify
+    from regard.bundled.identification import identify, known_languages
 
-    for detected in identify([text], top=1)[0]:
+    sources = [source for source, to in languages.pairs if to == target]
+    for detected in known_languages(identify([text], top=100)[0], languages.codes, sources)[:1]:
         pivot = languages.pivot(detected.language, target)
         if pivot and detected.confidence >= CERTAIN:
             report(f"note: the text seems to be in {detected.language}; it is translated to {pivot} first (see --from)")

@@ -1,5 +1,6 @@
 """regard serve: a server of trained runs."""
 
+import os
 from dataclasses import asdict
 from inspect import Parameter
 from pathlib import Path
@@ -75,30 +76,27 @@ def serve(
       regard serve --host 0.0.0.0 --api-keys keys.txt --requests-per-minute 60
     """
     settings = server.settings()
-    require_packages()
-    from regard.serve.server import run_server
-    from regard.serve.service import Service
+    try:
+        from regard.serve.server import run_server
+        from regard.serve.service import Service
+        from regard.serve.settings import KEYS_VARIABLE
+    except ImportError as error:
+        if error.name not in ("fastapi", "uvicorn"):
+            raise
+        problem = f"the server needs the package {error.name}"
+        raise UserError(problem, 'pip install "regard[serve]"', code="missing-package", where=error.name) from error
 
     if settings.threads:
         import torch
 
         torch.set_num_threads(settings.threads)
     service = Service(open_runs(runs or [TRANSLATOR], model), settings)
-    warn_if_open(settings)
+    if not settings.is_local and settings.api_keys is None and not os.environ.get(KEYS_VARIABLE):
+        report(f"warning: everybody who can reach {settings.host} may use this server; set `--api-keys FILE`")
     for run in service.runs.values():
         pairs = ", ".join(f"{source} → {target}" for source, target in run.directions)
         report(f"{run.name}: {run.task.name}{f', {pairs}' if pairs else ''}")
     run_server(service, settings, report)
-
-
-def require_packages() -> None:
-    """Raise UserError if the packages of the server are missing."""
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        problem = f"the server needs the package {error.name}"
-        raise UserError(problem, 'pip install "regard[serve]"', code="missing-package", where=error.name) from error
 
 
 def open_runs(folders: list[str], options: ModelOptions) -> "dict[str, Model]":
@@ -113,22 +111,7 @@ def open_runs(folders: list[str], options: ModelOptions) -> "dict[str, Model]":
         values = asdict(options)
         if options.engine not in engine_names(run.task):
             values |= {"engine": "torch", "quantization": None}
-        name = unused_name(run.folder.resolve().name, models)
-        models[name] = Model([run], **values)
+        name = run.folder.resolve().name
+        names = (name, *(f"{name}-{number}" for number in range(2, len(models) + 2)))
+        models[next(item for item in names if item not in models)] = Model([run], **values)
     return models
-
-
-def unused_name(name: str, used: "dict[str, Model]") -> str:
-    """The name, or name-2, name-3 ... if it is used."""
-    names = (name, *(f"{name}-{number}" for number in range(2, len(used) + 2)))
-    return next(item for item in names if item not in used)
-
-
-def warn_if_open(settings: "ServeSettings") -> None:
-    """Warn about a server that others can reach without a key."""
-    import os
-
-    from regard.serve.settings import KEYS_VARIABLE
-
-    if not settings.is_local and settings.api_keys is None and not os.environ.get(KEYS_VARIABLE):
-        report(f"warning: everybody who can reach {settings.host} may use this server; set `--api-keys FILE`")

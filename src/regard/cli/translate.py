@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli import streams
 from regard.cli.documents import DocumentOptions, detect_source
 from regard.cli.options import (
     AsJson,
@@ -24,15 +25,7 @@ from regard.cli.options import (
     TargetLanguage,
 )
 from regard.cli.screen import ProgressLine, report, to_json
-from regard.cli.streams import (
-    STDIO,
-    check_one_input,
-    check_output,
-    is_interactive,
-    open_output,
-    prompt_lines,
-    read_lines,
-)
+from regard.cli.streams import STDIO, check_one_input, check_output
 from regard.cli.tables import read_rows, table_source
 from regard.errors import UserError
 from regard.run_files import RECIPE, TRANSLATOR, bundled_runs
@@ -120,9 +113,9 @@ def translate(
         return documents.translate(translator, options, (input_, text), output, (source, target))
     task, form = translator.task.configure(**options), json_line if as_json else scored_line if scores else plain_line
     check_one_input(**{"--scores": scores, "--json": as_json, "--nbest": task.decoding.nbest > 1 and not as_json})
-    prefixes = read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
+    prefixes = streams.read_lines(prefix_file) if prefix_file else repeat(prefix) if prefix else None
     job = LineTranslation(translator, target, prefixes, form, documents, options)
-    if is_interactive(input_ != STDIO, text is not None):
+    if streams.is_interactive(input_ != STDIO, text is not None):
         return job.prompt(source)
     lines = input_lines(task, input_, table) if text is None else iter(LINE_END.split(text))
     return job.write(lines, source, output)
@@ -131,7 +124,7 @@ def translate(
 def input_lines(task: "Translation", input_: str, table: TableOptions) -> Iterator[str]:
     """The lines of the input, or the sources of a table."""
     pairs = table_source(task, input_, table.settings(task))
-    return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else read_lines(input_)
+    return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else streams.read_lines(input_)
 
 
 @dataclass(frozen=True)
@@ -147,16 +140,21 @@ class LineTranslation:
 
     def prompt(self, source: str | None) -> None:
         """Print the translation of each line that a person types; its language is detected if it is not given."""
-        for number, line in enumerate(prompt_lines()):
+        for number, line in enumerate(streams.prompt_lines()):
             for example, prediction in self.predict([line], source or self.detect(line)):
                 print(self.form(number, example, self.task.output(prediction)), flush=True)
 
     def write(self, lines: Iterator[str], source: str | None, output: str) -> None:
         """Write the translation of each line, and report how many may be wrong."""
         if source is None:
-            source, lines = self.detect_beginning(lines)
+            first: list[str] = []
+            for line in lines:
+                first.append(line)
+                if sum(map(len, first)) >= BEGINNING:
+                    break
+            source, lines = self.detect("\n".join(first)), chain(first, lines)
         counts = Counts()
-        with open_output(output) as stream, ProgressLine("translated lines:") as progress:
+        with streams.open_output(output) as stream, ProgressLine("translated lines:") as progress:
             for example, prediction in self.predict(lines, source):
                 print(self.form(counts.lines, example, self.task.output(prediction)), file=stream, flush=True)
                 counts.add(prediction, progress.clear)
@@ -170,15 +168,6 @@ class LineTranslation:
     def detect(self, text: str) -> str | None:
         """The language of a text, if its translation depends on it."""
         return detect_source(self.translator.task.languages, self.target, text)
-
-    def detect_beginning(self, lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:
-        """The language of the first lines, and all lines."""
-        first: list[str] = []
-        for line in lines:
-            first.append(line)
-            if sum(map(len, first)) >= BEGINNING:
-                break
-        return self.detect("\n".join(first)), chain(first, lines)
 
     def predict(self, lines: Iterable[str], source: str | None) -> "Iterator[tuple[Example, Prediction]]":
         """Each line and its prediction."""
@@ -204,14 +193,13 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
         from regard.run.facts import require_run
 
         require_run(Path(name))
+    if len(others) == 1 and (runs or languages_given):
+        return runs, name
+    command = shlex.join(["regard", "translate", "--to", "CODE", name])
+    hint = f"if it is a text, name the language of its translation: {command}"
     if len(others) > 1:
         hint = "write one text in quotation marks as the last argument; for several, a file with a text on each line"
-        raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
-    if not (runs or languages_given):
-        command = shlex.join(["regard", "translate", "--to", "CODE", name])
-        hint = f"if it is a text, name the language of its translation: {command}"
-        raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
-    return runs, name
+    raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
 
 
 def is_run(name: str) -> bool:
@@ -221,11 +209,9 @@ def is_run(name: str) -> bool:
 
 def with_prefixes(sources: Iterable[str], prefixes: Iterable[str] | None) -> "Iterator[str | Example]":
     """Each source with the beginning of its translation; a missing line of a prefix file is blank."""
-    if prefixes is None:
-        yield from sources
-        return
-    remaining = iter(prefixes)
-    yield from ({"src": source, "prefix": next(remaining, "")} for source in sources)
+    remaining = None if prefixes is None else iter(prefixes)
+    for source in sources:
+        yield source if remaining is None else {"src": source, "prefix": next(remaining, "")}
 
 
 def one_line(text: object) -> str:

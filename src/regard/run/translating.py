@@ -7,9 +7,10 @@ once (`compute`); a server joins it with the work of other requests, and adds a 
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from regard.documents.document import open_document
 from regard.documents.passage import TemplateDocument
@@ -30,6 +31,11 @@ NO_REPEAT = 3
 """A sentence whose translation loops is translated again without repeated n-grams of this size."""
 REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
 
+MAX_CACHED = 500
+"""Characters of the longest sentence that is kept in the cache."""
+
+Key = tuple[str | None, str, int]
+"""Target language, sentence, and number of alternatives."""
 Options = JsonObject
 Direction = tuple[str | None, str | None]
 Numbers = Sequence[int]
@@ -60,12 +66,28 @@ class AlignmentStep:
 Steps = Generator[SearchStep | AlignmentStep, list[Any], list[SegmentTranslation]]
 
 
-class Cache(Protocol):
-    """Translations of sentences by target language, text and number of alternatives."""
+class SentenceCache:
+    """The most recently used sentences and their translations, in memory only."""
 
-    def get(self, key: tuple[str | None, str, int]) -> SegmentTranslation | None: ...
+    def __init__(self, size: int) -> None:
+        self.size, self._kept = size, OrderedDict[Key, SegmentTranslation]()
 
-    def put(self, key: tuple[str | None, str, int], translation: SegmentTranslation) -> None: ...
+    def get(self, key: Key) -> SegmentTranslation | None:
+        """The translation that is kept, or None."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def put(self, key: Key, translation: SegmentTranslation) -> None:
+        """Keep a translation; the least recently used one makes place."""
+        if self.size and len(key[1]) <= MAX_CACHED:
+            self._kept[key] = translation
+            self._kept.move_to_end(key)
+            if len(self._kept) > self.size:
+                self._kept.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
 
 @dataclass(frozen=True)
@@ -83,7 +105,7 @@ class SegmentTask:
     options: Options
     alternatives: int = 0
     links: bool = False
-    cache: Cache | None = None
+    cache: SentenceCache | None = None
     notify: Notify | None = None
 
     def translate(self, segments: Sequence[Segment], direction: Direction) -> Steps:
@@ -146,7 +168,8 @@ class SegmentTask:
         others = best
         if self.alternatives and not same_search:
             others = yield SearchStep(examples, {**self.options, **nbest})
-        texts = [other_texts(item, self.alternatives) for item in others]
+        whole = [item["hypotheses"] if self.alternatives and item["parts"] == 1 else () for item in others]
+        texts = [dict.fromkeys(str(item["text"]) for item in found if not item["looped"]) for found in whole]
         repaired = yield from self._repair_loops(examples, best)
         return [
             replace(item, alternatives=tuple(text for text in other if text != item.text)[: self.alternatives])
@@ -197,21 +220,7 @@ def cut_repetition(text: str) -> str:
     return REPEATED.sub(r"\1", text).strip()
 
 
-def other_texts(prediction: Prediction, count: int) -> list[str]:
-    """Different outputs of a search that do not loop; none if the text was translated in parts."""
-    if not count or prediction["parts"] != 1:
-        return []
-    return list(dict.fromkeys(str(item["text"]) for item in prediction["hypotheses"] if not item["looped"]))
-
-
 # ---- with a model at hand --------------------------------------------------------------------------------------------
-
-
-def compute(model: "Translator", work: SearchStep | AlignmentStep) -> list[Any]:
-    """Do the work that a step asks for."""
-    if isinstance(work, AlignmentStep):
-        return align(model, work.examples, work.translations)
-    return model.predict(work.examples, **work.options)
 
 
 def finish(model: "Translator", steps: Steps) -> list[SegmentTranslation]:
@@ -219,7 +228,10 @@ def finish(model: "Translator", steps: Steps) -> list[SegmentTranslation]:
     try:
         work = next(steps)
         while True:
-            work = steps.send(compute(model, work))
+            if isinstance(work, AlignmentStep):
+                work = steps.send(align(model, work.examples, work.translations))
+            else:
+                work = steps.send(model.predict(work.examples, **work.options))
     except StopIteration as end:
         translations: list[SegmentTranslation] = end.value
         return translations
@@ -286,18 +298,16 @@ def predict_texts(
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
         opened = [open_text(line["src"], languages, direction[0], format, terms, split) for line in lines]
-        segments = [item for line, document in zip(lines, opened, strict=True) for item in with_prefix(line, document)]
+        segments = [
+            replace(item, prefix=str(line.get("prefix", "")) * (index == 0))
+            for line, document in zip(lines, opened, strict=True)
+            for index, item in enumerate(document.segments)
+        ]
         if number and job.task.decoding.search == "sample":  # samples depend on the seed and the number of a sentence
             job = replace(job, options={**options, "seed": job.task.decoding.seed + number})
         translations = iter(finish(model, job.translate(segments, direction)))
         for line, document in zip(lines, opened, strict=True):
             yield line, join_predictions(document, [next(translations) for _ in document.segments])
-
-
-def with_prefix(example: Example, document: TemplateDocument) -> list[Segment]:
-    """The segments of a text; the translation of the first one begins with the prefix of the example."""
-    prefix = str(example.get("prefix", ""))
-    return [replace(item, prefix=prefix * (number == 0)) for number, item in enumerate(document.segments)]
 
 
 def join_predictions(document: TemplateDocument, translations: Sequence[SegmentTranslation]) -> Prediction:

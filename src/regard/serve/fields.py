@@ -24,19 +24,11 @@ FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 @dataclass(frozen=True)
-class Upload:
-    """A file of a form."""
-
-    name: str
-    content: bytes
-
-
-@dataclass(frozen=True)
 class RequestFields:
-    """The fields of a request by name. A field that is given several times is a list."""
+    """The fields of a request by name, and names and contents of its files. A field that is repeated is a list."""
 
     values: Mapping[str, object]
-    files: Mapping[str, Upload] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> object:
         """The value of a field; None if it is absent."""
@@ -57,30 +49,24 @@ async def read_fields(request: Request, max_body: int) -> RequestFields:
     if kind in JSON_TYPES or kind.endswith("+json"):
         return RequestFields(json_object(await request.body()))
     values: dict[str, object] = {}
-    files: dict[str, Upload] = {}
+    files: dict[str, tuple[str, bytes]] = {}
     if kind in FORM_TYPES:
-        values, files = await read_form(request, max_body)
+        try:
+            async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=max_body) as form:
+                items = form.multi_items()
+                values = collect([(name, item) for name, item in items if isinstance(item, str)])
+                uploads = [(name, item) for name, item in items if isinstance(item, UploadFile)]
+                files = {name: (item.filename or "", await item.read()) for name, item in uploads}
+        except (HTTPException, ValueError, KeyError, AssertionError) as error:  # python-multipart cannot read it
+            raise invalid("The form of the request is not valid.") from error
     fields = RequestFields(values | collect(request.query_params.multi_items()), files)
-    check_values([fields.values, [file.name for file in files.values()]])
+    check_values([fields.values, [name for name, _ in files.values()]])
     return fields
 
 
 def content_type(request: Request) -> str:
     """The type of the body without its parameters, in lower case."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-async def read_form(request: Request, max_body: int) -> tuple[dict[str, object], dict[str, Upload]]:
-    """The fields and files of a form."""
-    try:
-        async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=max_body) as form:
-            items = form.multi_items()
-            values = collect([(name, item) for name, item in items if isinstance(item, str)])
-            uploads = [(name, item) for name, item in items if isinstance(item, UploadFile)]
-            files = {name: Upload(item.filename or "", await item.read()) for name, item in uploads}
-    except (HTTPException, ValueError, KeyError, AssertionError) as error:  # a form that python-multipart cannot read
-        raise invalid("The form of the request is not valid.") from error
-    return values, files
 
 
 def collect(items: list[tuple[str, str]]) -> dict[str, object]:

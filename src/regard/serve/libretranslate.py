@@ -261,18 +261,18 @@ class LibreTranslate:
     async def translate_file(self, request: Request) -> Response:
         """Translate a file; the response says where to download the result within half an hour."""
         fields = await self.read(request)
-        upload = fields.files.get("file")
-        if upload is None or not upload.name:
+        uploaded, content = fields.files.get("file", ("", b""))
+        if not uploaded:
             raise invalid("Invalid request: missing file parameter", "file")
         require(fields, "source", "target")
-        name = safe_name(upload.name)
+        name = safe_name(uploaded)
         if not file_format(name):
             raise invalid("Invalid request: file format not supported", "file")
         source, target = self.find_pair(fields)
         glossary = as_glossary(fields["glossary"])
         try:
             with pair_errors():
-                content = await self.service.translate_file(name, upload.content, source, target, glossary)
+                content = await self.service.translate_file(name, content, source, target, glossary)
         except ServiceError:
             raise
         except UserError as error:  # it names a place in the file or a term, not a path of the server

@@ -4,7 +4,6 @@ The steps of a translation are those of run/translating.py.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,17 +15,13 @@ from regard.engines.choose import ContinuousSearch, continuous_search
 from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.run.model import Model, Translator
-from regard.run.translating import AlignmentStep, Direction, Numbers, SearchStep, SegmentTask
+from regard.run.translating import AlignmentStep, Direction, Numbers, SearchStep, SegmentTask, SentenceCache
 from regard.serve.worker import OnResult, Unit, Worker
 from regard.tasks.base import Example, Prediction, Search
 from regard.tasks.translation import Translation
 
 CHUNK = 256
 """Sentences of one request that wait at the same time, so that a long document does not fill the queue."""
-MAX_CACHED = 500
-"""Characters of the longest sentence that is kept in the cache."""
-Key = tuple[str | None, str, int]
-"""Target language, sentence, and number of alternatives."""
 OnSegment = Callable[[int, str, bool], None]
 """Called in the event loop with the number of a segment, its translation, and True if it is complete.
 
@@ -96,30 +91,6 @@ def align_batch(model: Model, pairs: list[tuple[Example, str]]) -> list[tuple[Li
     """The links of a batch of sources and translations."""
     examples, translations = [example for example, _ in pairs], [translation for _, translation in pairs]
     return align(cast(Translator, model), examples, translations)
-
-
-class SentenceCache:
-    """The most recently used sentences and their translations, in memory only."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self._kept = size, OrderedDict[Key, SegmentTranslation]()
-
-    def get(self, key: Key) -> SegmentTranslation | None:
-        """The translation that is kept, or None."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    def put(self, key: Key, translation: SegmentTranslation) -> None:
-        """Keep a translation; the least recently used one makes place."""
-        if self.size and len(key[1]) <= MAX_CACHED:
-            self._kept[key] = translation
-            self._kept.move_to_end(key)
-            if len(self._kept) > self.size:
-                self._kept.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 class SegmentEvents:

@@ -12,16 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
-from regard.bundled.identification import Detected, identifier, identify
+from regard.bundled.identification import Detected, identifier, identify, known_languages
 from regard.documents.document import open_file
-from regard.documents.passage import TemplateDocument
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
 from regard.run.model import Input, Model
 from regard.run.translating import open_text
 from regard.serve.errors import ServiceError
-from regard.serve.languages import NamedDirection, ServedLanguages, parse_languages
+from regard.serve.languages import ServedLanguages, parse_languages
 from regard.serve.segments import OnSegment, Predict, SegmentTranslator, text_links
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
@@ -132,13 +131,8 @@ class Service:
     def _serve(self, name: str, model: Model, directions: tuple[Direction, ...]) -> ServedRun:
         """Give a run its worker; `directions` replace those of its recipe."""
         settings, languages = self.settings, model.task.languages
-        worker = Worker(
-            name,
-            partial(load, model),
-            max_batch=settings.max_batch,
-            max_queue=settings.max_queue,
-            delay=settings.batch_delay / 1000,
-        )
+        limits = {"max_batch": settings.max_batch, "max_queue": settings.max_queue}
+        worker = Worker(name, partial(load, model), **limits, delay=settings.batch_delay / 1000)
         segments = None
         if languages is not None:
             languages = replace(languages, directions=directions or languages.directions)
@@ -166,9 +160,7 @@ class Service:
     async def stop(self) -> None:
         """Refuse new work, compute what is in the queues, and end the threads."""
         self.stopping = True
-        workers = [run.worker for run in self.runs.values()]
-        if self._identifier is not None:
-            workers.append(self._identifier)
+        workers = [run.worker for run in self.runs.values()] + ([self._identifier] if self._identifier else [])
         for worker in workers:
             worker.stop()
         for worker in workers:
@@ -204,7 +196,7 @@ class Service:
         """Translate all texts; `on_segment` is called with each sentence as soon as it is known."""
         self.check_size(request)
         async with self._time_limit():
-            glossary = await self._glossary(request.glossary)
+            glossary = await in_thread_if_long(glossary_size(request.glossary), Glossary, request.glossary)
             plans = await self._plan(request)
             texts = (
                 self._translate_text(request, number, plan, glossary, on_segment) for number, plan in enumerate(plans)
@@ -218,31 +210,18 @@ class Service:
         if plan.run is None or not any(map(str.isalpha, text)):
             links = [(0, len(text), 0, len(text))] if request.links and text else []
             return TranslatedText(text, [], plan.direction[0], plan.detected, links)
-        document = await self._open(text, request, plan, glossary)
+        assert plan.run.languages is not None
+        read = partial(open_text, text, plan.run.languages, plan.direction[0], request.format, glossary)
+        document = await in_thread_if_long(len(text), read)
         tell: OnSegment | None = None if on_segment is None else partial(on_segment, number)
         links_too = request.links and request.format == "text"
         translations = await require_translation(plan.run).translate(
             document.segments, plan.direction, alternatives=request.alternatives, links=links_too, on_segment=tell
         )
-        rendered = await self._in_thread_if_long(len(text), document.render, translations)
+        rendered = await in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
         links = text_links(text, rendered, document.segments, translations) if links_too else []
         return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links)
-
-    async def _open(self, text: str, request: TranslateRequest, plan: Plan, glossary: Glossary) -> TemplateDocument:
-        assert plan.run is not None and plan.run.languages is not None
-        read = partial(open_text, text, plan.run.languages, plan.direction[0], request.format, glossary)
-        with too_large_is_too_long():
-            return await self._in_thread_if_long(len(text), read)
-
-    async def _glossary(self, terms: Mapping[str, str]) -> Glossary:
-        with too_large_is_too_long():
-            return await self._in_thread_if_long(glossary_size(terms), Glossary, terms)
-
-    async def _in_thread_if_long(self, size: int, function: Callable[..., T], *arguments: object) -> T:
-        if size < LONG_TEXT:
-            return function(*arguments)
-        return await asyncio.to_thread(function, *arguments)
 
     async def translate_file(
         self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}
@@ -252,7 +231,7 @@ class Service:
         limit = self.settings.max_file_characters
         with too_large_is_too_long():
             async with self._time_limit(self.settings.file_timeout):
-                terms = await self._glossary(glossary)
+                terms = await in_thread_if_long(glossary_size(glossary), Glossary, glossary)
                 read = partial(open_file, name, content, glossary=terms, max_characters=limit)
                 sample = ""
                 if source is None:
@@ -288,39 +267,28 @@ class Service:
             return [Plan(run, (request.source or "", request.target or ""), None) for _ in request.texts]
         languages = self.languages(request.run)
         source, target = languages.find_codes(request.source, request.target)
-        if source is not None:
-            return [self._plan_one(languages.choose(source, target), None)] * len(request.texts)
-        sources = [source for source, other, _ in languages.directions if target in (None, other)]
-        texts = request.texts
-        if request.format == "html":  # the language of the words, and not of the tags
-            texts = [html.unescape(TAG.sub(" ", text)) for text in texts]
-        return [
-            self._plan_one(languages.choose(found[0].language if found else (sources or [""])[0], target), found)
-            for found in await self._detect_among(texts, set(languages.codes), set(sources))
-        ]
+        chosen: list[tuple[str, list[Detected] | None]] = [(source or "", None)] * len(request.texts)
+        if source is None:
+            sources = [source for source, other, _ in languages.directions if target in (None, other)]
+            texts = request.texts
+            if request.format == "html":  # the language of the words, and not of the tags
+                texts = [html.unescape(TAG.sub(" ", text)) for text in texts]
+            among = await self._detect_among(texts, languages.codes, sources)
+            chosen = [(found[0].language if found else (sources or [""])[0], found) for found in among]
+        directions = [(languages.choose(source, target), detected) for source, detected in chosen]
+        return [Plan(self.runs.get(name), (start, end), detected) for (start, end, name), detected in directions]
 
-    async def _detect_among(self, texts: Sequence[str], known: set[str], sources: set[str]) -> list[list[Detected]]:
-        """The languages of each text among those that the runs know; none if languages cannot be identified.
-
-        Also none if the most probable language is not one of the runs, and the identification does not know all of
-        `sources`: the text is probably in one of these.
-        """
+    async def _detect_among(
+        self, texts: Sequence[str], known: Sequence[str], sources: Sequence[str]
+    ) -> list[list[Detected]]:
+        """The languages of each text among those that the runs know; none if languages cannot be identified."""
         try:
             detected = await self.detect(texts, top=100)
         except ServiceError:
             raise
         except UserError:
             return [[] for _ in texts]
-        return [
-            []
-            if found and found[0].language not in known and not sources <= {item.language for item in found}
-            else [item for item in found if item.language in known][:DETECTED]
-            for found in detected
-        ]
-
-    def _plan_one(self, direction: NamedDirection, detected: list[Detected] | None) -> Plan:
-        source, target, name = direction
-        return Plan(self.runs[name] if name else None, (source, target), detected)
+        return [known_languages(found, known, sources)[:DETECTED] for found in detected]
 
     # ---- any task ---------------------------------------------------------------------------------------------------
 
@@ -336,23 +304,19 @@ class Service:
         task = served.task.configure(**options)
         check_outputs(task)
         examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
-        decoding = None if task.search is None else task.search.settings
         languages = task.languages or Languages()
         plain = any("prefix" in example or languages.pivot_for(example) for example in examples)  # or in two steps
         function = Predict(options, continuous=not plain)
         async with self._time_limit():
-            if decoding is not None and decoding.search == "sample":  # samples depend on the order of the inputs
-                whole = await self.call(run, lambda model: function(model, list(examples)))
-                return list(whole)
+            if task.search and task.search.settings.search == "sample":  # samples depend on the order of the inputs
+                return await self.call(run, lambda model: function(model, list(examples)))
             return await asyncio.wrap_future(served.worker.submit(function.key, function, examples))
 
     async def call(self, run: str, function: Callable[[Model], T]) -> T:
         """Any function of the model, called in its thread between two batches."""
-        worker = self.run(run).worker
+        future = self.run(run).worker.submit(object(), lambda model, _: [function(model)], [None])
         async with self._time_limit():
-            results: list[T] = await asyncio.wrap_future(
-                worker.submit(object(), lambda model, _: [function(model)], [None])
-            )  # fmt: skip
+            results: list[T] = await asyncio.wrap_future(future)
         return results[0]
 
     @asynccontextmanager
@@ -362,9 +326,8 @@ class Service:
             async with asyncio.timeout(seconds or self.settings.timeout):
                 yield
         except TimeoutError as error:
-            raise ServiceError(
-                "timeout", f"the response took more than {seconds or self.settings.timeout:g} seconds", "send less text"
-            ) from error
+            problem = f"the response took more than {seconds or self.settings.timeout:g} seconds"
+            raise ServiceError("timeout", problem, "send less text") from error
 
 
 # ---- helpers --------------------------------------------------------------------------------------------------------
@@ -379,6 +342,12 @@ def too_large_is_too_long() -> Iterator[None]:
         if error.code == "too-large":
             raise ServiceError("too-long", error.problem, error.remedy) from error
         raise
+
+
+async def in_thread_if_long(size: int, function: Callable[..., T], *arguments: object) -> T:
+    """The value of a function, which is called in another thread if it reads long texts."""
+    with too_large_is_too_long():
+        return function(*arguments) if size < LONG_TEXT else await asyncio.to_thread(function, *arguments)
 
 
 def glossary_size(terms: Mapping[str, str]) -> int:
