@@ -50,9 +50,8 @@ def require_regular(path: Path, limit: int | None = None) -> None:
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
         raise UserError(f"{path} is {kind}, not a file", "replace it by a file", code="not-a-file", where=path)
     if limit is not None and status.st_size > limit:
-        raise UserError(
-            f"{path} has {status.st_size:,} bytes; such a file has at most {limit:,}", code="too-large", where=path
-        )
+        problem = f"{path} has {status.st_size:,} bytes; such a file has at most {limit:,}"
+        raise UserError(problem, code="too-large", where=path)
 
 
 def refuse_devices(path: Path) -> None:
@@ -160,7 +159,10 @@ def check_type(value: object, kind: type[T], path: Path | str) -> T:
     try:
         return TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError as error:
-        raise damaged_key(error, path) from error
+        problem = error.errors(include_url=False)[0]
+        key, message = ".".join(map(str, problem["loc"])), problem["msg"].replace("Input should be", "it must be")
+        text = f"{path} is damaged: " + (f"{key}: {message}" if key else message)
+        raise UserError(text, code="damaged-file", where=f"{path}:{key}" if key else path) from error
 
 
 def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:
@@ -172,22 +174,9 @@ def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:
     for key in sorted({*values} ^ {*fields}):
         if key in values or key not in optional:
             problem = f"{key} is not known to this version of regard" if key in values else f"it has no {key}"
-            raise UserError(
-                f"{path} is damaged or of another version: {problem}", code="damaged-file", where=f"{path}:{key}"
-            )
+            problem = f"{path} is damaged or of another version: {problem}"
+            raise UserError(problem, code="damaged-file", where=f"{path}:{key}")
     return kind(**{key: check_type(item, types[key], f"{path}:{key}") for key, item in values.items()})
-
-
-def damaged_key(error: ValidationError, path: Path | str) -> UserError:
-    """The error of a value in `path` that does not have its type."""
-    problem = error.errors(include_url=False)[0]
-    key = ".".join(map(str, problem["loc"]))
-    message = problem["msg"].replace("Input should be", "it must be")
-    return UserError(
-        f"{path} is damaged: " + (f"{key}: {message}" if key else message),
-        code="damaged-file",
-        where=f"{path}:{key}" if key else path,
-    )
 
 
 def parse_toml(text: str) -> JsonObject:

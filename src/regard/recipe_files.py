@@ -37,7 +37,15 @@ def find_recipe(source: str | Path) -> Path:
         return path
     if str(source) in shipped:
         return shipped[str(source)]
-    close = similar_recipes(path, list(shipped))
+    names = {str(file): file.name for file in path.parent.glob(f"*{SUFFIX}") if file.is_file()}
+    names |= {name: name for name in shipped} if path.parent == Path() else {}
+    forms = {word := path.name[:MAX_NAME], Path(word).stem}  # with and without its file extension
+    scores = {
+        shown: max(difflib.SequenceMatcher(None, form, name.removesuffix(SUFFIX)).ratio() for form in forms)
+        for shown, name in names.items()
+    }
+    similar = [shown for shown, score in scores.items() if score >= MIN_SIMILARITY]
+    close = sorted(similar, key=lambda shown: (-scores[shown], shown))[:MAX_SUGGESTIONS]
     is_file = path.suffix == SUFFIX
     raise UserError(
         f"{source}: no such recipe" + ("" if is_file else ": neither a file nor a recipe name (see `regard recipes`)"),
@@ -45,24 +53,6 @@ def find_recipe(source: str | Path) -> Path:
         code="missing-file" if is_file else "unknown-recipe",
         where=source,
     )
-
-
-def similar_recipes(path: Path, shipped: list[str]) -> list[str]:
-    """Recipe files in the same folder and shipped recipes with similar names, the most similar first."""
-    files = [file for file in path.parent.glob(f"*{SUFFIX}") if file.is_file()]
-    names = {str(file): file.name for file in files}
-    if path.parent == Path():
-        names |= {name: name for name in shipped}
-    word = path.name[:MAX_NAME]
-    scores = {shown: similarity(word, name) for shown, name in names.items()}
-    close = [shown for shown, score in scores.items() if score >= MIN_SIMILARITY]
-    return sorted(close, key=lambda shown: (-scores[shown], shown))[:MAX_SUGGESTIONS]
-
-
-def similarity(word: str, name: str) -> float:
-    """How similar a word is to the name of a recipe, with or without its ending: 1 if they are equal."""
-    forms = {word, Path(word).stem}
-    return max(difflib.SequenceMatcher(None, form, name.removesuffix(SUFFIX)).ratio() for form in forms)
 
 
 def current_names(values: Mapping[str, object]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ of (seed, epoch, occurrence). Lengths follow from the tables, so batches are pla
 """
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
@@ -149,7 +149,12 @@ def open_or_build_dropout(
         for side, tokenizer, gather in sides:
             starts = range(0, len(pairs), CHUNK_PAIRS)
             rows = (gather(np.arange(first, min(first + CHUNK_PAIRS, len(pairs)))) for first in starts)
-            words = _write_words(writer, side, tokenizer, rows, processes)
+            ids = {END: 0}  # words are numbered as they first occur
+            with closing(map_in_order(WordSplitter(tokenizer), rows, processes)) as chunks_of_words:
+                for distinct, local_ids, lengths in chunks_of_words:
+                    global_ids = np.array([ids.setdefault(word, len(ids)) for word in distinct], np.uint32)
+                    writer.append({f"{side}.words": (global_ids[local_ids], lengths)})
+            words = list(ids)
             chunks = (words[first : first + CHUNK_WORDS] for first in range(0, len(words), CHUNK_WORDS))
             sampler = SegmentationSampler(tokenizer, rate, seed)
             with closing(map_in_order(sampler, chunks, processes)) as segmentations:
@@ -166,18 +171,6 @@ def _require_subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
         problem, remedy = "BPE-dropout needs a tokenizer that was trained by regard", "write text.dropout = 0.0"
         raise UserError(problem, remedy, code="unsupported", where="text.dropout")
     return tokenizer
-
-
-def _write_words(
-    writer: StoreWriter, side: str, tokenizer: SubwordTokenizer, chunks: Iterable[Rows], workers: int
-) -> list[str]:
-    """Write every row as ids of words, numbered as they first occur; return the words."""
-    ids = {END: 0}
-    with closing(map_in_order(WordSplitter(tokenizer), chunks, workers)) as chunks_of_words:
-        for words, local_ids, lengths in chunks_of_words:
-            global_ids = np.array([ids.setdefault(word, len(ids)) for word in words], np.uint32)
-            writer.append({f"{side}.words": (global_ids[local_ids], lengths)})
-    return list(ids)
 
 
 @dataclass(frozen=True)

@@ -95,23 +95,22 @@ def read_table(path: Path, fields: Fields, source: Source | None = None) -> Iter
 
 def identify(sources: Iterable[Source], root: Path, fields: Fields, digests: Digests) -> str:
     """A string that changes when the examples of sources do: the content of the files, and how they are read."""
-    return "\n".join(_identify(source, root, fields, digests) for source in sources)
-
-
-def _identify(source: Source, root: Path, fields: Fields, digests: Digests) -> str:
-    name = fields.format_of(source)
-    if source.builtin is not None and source.split is not None:
-        return f"{builtin.fingerprint(source.builtin, source.split)} {source.side}"
-    contents = []
-    for path in source.files(root):
-        try:
-            content = digests.of(path)
-        except OSError:
-            open_binary(path).close()  # raises the error that the user sees
-            raise
-        contents.append(content + (path.suffix if path.suffix in (".gz", ".xz") else ""))
-    options = source.model_dump(exclude={*LOCATIONS, "labels_file", "contexts_file"})
-    return json.dumps([name, contents, options], sort_keys=True)
+    lines = []
+    for source in sources:
+        name, contents = fields.format_of(source), []
+        if source.builtin is not None and source.split is not None:
+            lines.append(f"{builtin.fingerprint(source.builtin, source.split)} {source.side}")
+            continue
+        for path in source.files(root):
+            try:
+                content = digests.of(path)
+            except OSError:
+                open_binary(path).close()  # raises the error that the user sees
+                raise
+            contents.append(content + (path.suffix if path.suffix in (".gz", ".xz") else ""))
+        options = source.model_dump(exclude={*LOCATIONS, "labels_file", "contexts_file"})
+        lines.append(json.dumps([name, contents, options], sort_keys=True))
+    return "\n".join(lines)
 
 
 def check_source(source: Source, fields: Fields) -> None:
@@ -368,7 +367,13 @@ def read_qamr(files: SourceFiles) -> Iterator[Record]:
     If the words are not side by side, the answer is the shortest span that contains them all.
     """
     path, contexts = files.paths
-    sentences = dict(_qamr_sentences(files))
+    sentences: dict[str, list[str]] = {}
+    for number, line in enumerate(files.lines(1), 1):
+        name, tab, sentence = line.partition("\t")
+        if not tab:
+            problem, remedy = "there is no tab", "write the sentence's name, a tab and the sentence"
+            raise Record(Location(contexts, number), line).error(problem, remedy)
+        sentences[name] = [TOKENS.get(word, word) for word in sentence.split(" ")]
     for number, line in enumerate(files.lines(), 1):
         location = Location(path, number)
         cells = line.split("\t")
@@ -384,15 +389,6 @@ def read_qamr(files: SourceFiles) -> Iterator[Record]:
         distinct = [answer for i, answer in enumerate(answers) if answer not in answers[:i]]
         value = {"id": str(number), "question": cells[5], "context": " ".join(words), "answers": distinct}
         yield Record(location, value)
-
-
-def _qamr_sentences(files: SourceFiles) -> Iterator[tuple[str, list[str]]]:
-    for number, line in enumerate(files.lines(1), 1):
-        name, tab, sentence = line.partition("\t")
-        if not tab:
-            problem, remedy = "there is no tab", "write the sentence's name, a tab and the sentence"
-            raise Record(Location(files.paths[1], number), line).error(problem, remedy)
-        yield name, [TOKENS.get(word, word) for word in sentence.split(" ")]
 
 
 def word_numbers(text: str, location: Location) -> list[int]:

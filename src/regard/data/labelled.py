@@ -17,6 +17,7 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import overload
@@ -125,8 +126,10 @@ def open_splits(folder: Path, data: LabelledDataSettings, fields: Fields) -> Lab
     """The splits that are kept in `folder`; they are made again if the data or the settings have changed."""
     digests = Digests(folder / DIGESTS)
     manifest = Manifest.read_or_none(folder / MANIFEST)
-    current = manifest is not None and manifest.is_current(_inputs(data, fields, digests), FORMAT)
-    report = _report(manifest, folder / MANIFEST) if manifest is not None and current else None
+    report, files = None, {f"{split}.npy" for split in SPLITS}
+    if manifest and manifest.is_current(_inputs(data, fields, digests), FORMAT) and manifest.files.keys() >= files:
+        with suppress(UserError):
+            report = check_dataclass(manifest.facts.get("report"), SelectionReport, folder / MANIFEST)
     if manifest is None or report is None or manifest.damaged(folder, digest=digests.of):
         with replacing(folder, folder=True) as path:
             report = _build(path, data, fields, digests)
@@ -136,16 +139,6 @@ def open_splits(folder: Path, data: LabelledDataSettings, fields: Fields) -> Lab
     digests.save()
     train, valid, test = (ExampleFile(folder, np.load(folder / f"{split}.npy", mmap_mode="r")) for split in SPLITS)
     return LabelledSplits(train, valid, test, report, checksum(manifest.inputs))
-
-
-def _report(manifest: Manifest, path: Path) -> SelectionReport | None:
-    """The report in the manifest of splits; None if it is damaged or a file is missing."""
-    if not manifest.files.keys() >= {f"{split}.npy" for split in SPLITS}:
-        return None
-    try:
-        return check_dataclass(manifest.facts.get("report"), SelectionReport, path)
-    except UserError:
-        return None
 
 
 def load_splits(data: LabelledDataSettings, fields: Fields) -> LabelledSplits:

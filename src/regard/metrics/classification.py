@@ -88,10 +88,12 @@ def macro_scores(
     hypotheses: Sequence[Hashable], references: Sequence[Hashable], classes: Collection[Hashable] | None = None
 ) -> dict[str, Score]:
     """Precision, recall and F1 averaged over `classes`, or over all classes that occur."""
-    by_class = _counts(hypotheses, references, classes)
+    counts = counts_by_class(hypotheses, references)
+    if classes is not None and not classes:
+        raise ValueError("there is nothing to score: no classes")
+    by_class = [counts.get(label, Counts()) for label in (counts if classes is None else classes)]
     precision, recall, f1 = (
-        math.fsum(getattr(counts, name) for counts in by_class) / len(by_class)
-        for name in ("precision", "recall", "f1")
+        math.fsum(getattr(one, name) for one in by_class) / len(by_class) for name in ("precision", "recall", "f1")
     )
     return _scores(precision, recall, f1, f"macro over {len(by_class)} classes, {len(references):,} examples")
 
@@ -136,18 +138,6 @@ def _correlation(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     return max(-1.0, min(1.0, value))
 
 
-def _counts(
-    hypotheses: Sequence[Hashable], references: Sequence[Hashable], classes: Collection[Hashable] | None
-) -> list[Counts]:
-    counts = counts_by_class(hypotheses, references)
-    if classes is not None and not classes:
-        raise ValueError("there is nothing to score: no classes")
-    return list(counts.values()) if classes is None else [counts.get(label, Counts()) for label in classes]
-
-
 def _scores(precision: float, recall: float, f1: float, signature: str) -> dict[str, Score]:
-    return {
-        "precision": Score("precision", 100.0 * precision, signature),
-        "recall": Score("recall", 100.0 * recall, signature),
-        "f1": Score("F1", 100.0 * f1, signature),
-    }
+    values = {"precision": precision, "recall": recall, "F1": f1}
+    return {name.lower(): Score(name, 100.0 * value, signature) for name, value in values.items()}

@@ -100,22 +100,17 @@ def assemble(
     shown = {*scores} - {*SPECIALS, UNKNOWN}
     entries = [(piece, scores[piece]) if piece in shown else (HIDDEN + piece, least) for piece in pieces]
     tokenizer = HuggingFaceTokenizer(models.Unigram(entries, list(pieces).index(UNKNOWN), False))
-    tokenizer.normalizer = normalizers.Sequence(cleaning(characters, prefix, tidy))
-    alone = not any(SPACE in piece[1:] for piece in shown)
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "never", split=alone)
-    tokenizer.decoder = decoders.Sequence([decoders.Replace(HIDDEN, ""), decoders.Metaspace(SPACE)])
-    return SentencePieceTokenizer(tokenizer)
-
-
-def cleaning(characters: bytes, prefix: bool, tidy: bool) -> list[normalizers.Normalizer]:
-    """Make the steps of normalisation."""
     steps: list[normalizers.Normalizer] = [normalizers.Precompiled(characters)] if characters else []
     if tidy:
         steps += [normalizers.Replace(Regex(r"\A +"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     steps.append(normalizers.Replace(" ", SPACE))
     if tidy:
         steps.append(normalizers.Replace(Regex(rf"{SPACE}+\z"), ""))
-    return [*steps, normalizers.Prepend(SPACE)] if prefix else steps
+    tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Prepend(SPACE)] if prefix else steps)
+    alone = not any(SPACE in piece[1:] for piece in shown)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(SPACE, "never", split=alone)
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(HIDDEN, ""), decoders.Metaspace(SPACE)])
+    return SentencePieceTokenizer(tokenizer)
 
 
 def is_code(piece: str) -> bool:

@@ -9,14 +9,8 @@ from regard.config import Field, SettingError, Settings, Unused, by_kind, unless
 from regard.text.bert import SPECIALS as BERT_SPECIALS
 from regard.text.symbols import SPECIALS
 
-MIN_VOCAB_SIZE = {
-    "bpe": len(SPECIALS) + 256,
-    "wordpiece": len(SPECIALS) + 512,
-    "word": len(SPECIALS) + 256,
-    "token": len(SPECIALS) + 256,
-    "char": len(SPECIALS) + 256,
-    "imported": len(SPECIALS),
-}
+MIN_VOCAB_SIZE = dict.fromkeys(("bpe", "word", "token", "char"), len(SPECIALS) + 256)
+MIN_VOCAB_SIZE |= {"wordpiece": len(SPECIALS) + 512, "imported": len(SPECIALS)}
 """Special tokens and bytes, which are in every vocabulary."""
 
 

@@ -16,16 +16,9 @@ CONTINUATION = "⋯"
 TAG_START, TAG_END = "⟨2", "⟩"
 PLACEHOLDERS = tuple(f"⦅{number}⦆" for number in range(8))
 IMPLIED = " "  # kind "token" adds it before every text
-
-
-def _byte_symbols() -> str:
-    """Map printable bytes of Latin-1 to themselves, the others to the characters from U+0100 on."""
-    spare = iter(range(0x100, 0x200))
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    return "".join(chr(byte if byte in printable else next(spare)) for byte in range(256))
-
-
-BYTE_SYMBOLS = _byte_symbols()
+# Printable bytes of Latin-1 are written as themselves, the others as the characters from U+0100 on.
+_PRINTABLE, _SPARE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}, iter(range(0x100, 0x200))
+BYTE_SYMBOLS = "".join(chr(byte if byte in _PRINTABLE else next(_SPARE)) for byte in range(256))
 _TO_BYTE = {symbol: byte for byte, symbol in enumerate(BYTE_SYMBOLS)}
 
 
