@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from regard.run import inspection_page
+from regard.run import page_data
 from regard.serve import page
 from regard.viz.document import asset
 
@@ -26,7 +26,7 @@ def test_both_languages_have_the_same_keys() -> None:
         assert text == text.strip() and not re.search(r"[\u4e00-\u9fff]", text)
 
 
-@pytest.mark.parametrize("program", [page.PROGRAM, inspection_page.PROGRAM], ids=["served", "one file"])
+@pytest.mark.parametrize("program", [page.PROGRAM, page_data.PROGRAM], ids=["served", "one file"])
 def test_every_text_exists(program: tuple[str, ...]) -> None:
     known, source = words()["en"], "\n".join(asset(name) for name in program)
     used = {key for pair in LITERAL.findall(source) for key in pair if key}
@@ -36,7 +36,7 @@ def test_every_text_exists(program: tuple[str, ...]) -> None:
 
 
 def test_every_text_is_used() -> None:
-    files = dict.fromkeys([*page.PROGRAM, *inspection_page.PROGRAM])
+    files = dict.fromkeys([*page.PROGRAM, *page_data.PROGRAM])
     source = "\n".join(asset(name) for name in files)
     prefixes = (*re.findall(r"""[`"](\w+_)[$"`]""", source), "name_")
     unused = [

@@ -15,8 +15,8 @@ from tests.tiny import TASKS
 from regard import __version__
 from regard.metrics.significance import Comparison
 from regard.run.inspecting import inspect_attention
-from regard.run.inspection_page import Place, render_inspection, stored_layers
 from regard.run.model import Model
+from regard.run.page_data import Place, render_inspection, stored_layers
 from regard.run.report import (
     choose_examples,
     comparison_table,
@@ -283,7 +283,7 @@ def test_the_page_of_one_example(tiny_run: TinyRun) -> None:
 
 
 def test_the_page_of_a_large_model_has_one_layer(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("regard.run.inspection_page.MAX_NUMBERS", 10)
+    monkeypatch.setattr("regard.run.page_data.MAX_NUMBERS", 10)
     model = Model.load(tiny_run("classification"))
     inspection = inspect_attention(model, "a lovely film")
     assert stored_layers(inspection, Place()) == [1] and stored_layers(inspection, Place(1, 1)) == [0]

@@ -129,7 +129,7 @@ def write_page(
     """Write the page, which first shows a layer and a head; without the `options` of a search it has no beam."""
     from regard.files import write_text
     from regard.run.inspecting import has_beam, inspect_beam
-    from regard.run.inspection_page import Place, render_inspection
+    from regard.run.page_data import Place, render_inspection
 
     search = None
     if options is not None and has_beam(model.task.configure(**options)):

@@ -94,7 +94,8 @@ def read_facts(folder: Path) -> Facts:
     recipe = current_names(read_toml(folder / RECIPE))
     data, model, text, training = (_table(recipe, name) for name in ("data", "model", "text", "training"))
     names = sorted(path.name for path in (folder / CHECKPOINTS).glob("step-*") if path.is_dir())
-    progress = _progress(folder / CHECKPOINTS / names[-1]) if names else {}
+    manifest = Manifest.read_or_none(folder / CHECKPOINTS / names[-1] / STATE) if names else None
+    progress = _table(manifest.facts, "progress") if manifest else {}
     best = f"step-{int(progress.get('best_step') or 0):08d}"
     weights = folder / CHECKPOINTS / (best if best in names else names[-1] if names else "") / MODEL
     return Facts(
@@ -133,8 +134,7 @@ def read_facts(folder: Path) -> Facts:
 def source_text(source: Mapping[str, object]) -> str:
     """The files or the name of a source in a few words."""
     names = [str(source[key]) for key in ("file", "src", "tgt", "builtin") if source.get(key)]
-    split = [str(source[key]) for key in ("split",) if source.get(key)]
-    return " ".join([", ".join(names), *(f"({name})" for name in split)])
+    return ", ".join(names) + (f" ({source['split']})" if source.get("split") else "")
 
 
 def count_weights(path: Path) -> int | None:
@@ -208,21 +208,14 @@ def _table(values: Mapping[str, object], name: str) -> JsonObject:
     return table if isinstance(table, dict) else {}
 
 
-def _progress(checkpoint: Path) -> JsonObject:
-    manifest = Manifest.read_or_none(checkpoint / STATE)
-    return _table(manifest.facts, "progress") if manifest else {}
-
-
 def _in_use(folder: Path) -> bool:
     """True if a process holds the lock of the folder."""
     try:
         with (folder / LOCK).open("rb") as stream:
             if fcntl is not None:
                 fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 

@@ -25,14 +25,12 @@ from regard.exchange.marian import MarianModel, read_marian
 from regard.exchange.marian_binary import MARIAN_ENDINGS, find_marian_file, languages_of, read_marian_binary
 from regard.exchange.t5 import read_t5
 from regard.files import replacing, write_json
-from regard.models.bert import BertSettings
 from regard.run.run import Run
 from regard.runtime import seed_everything
 from regard.tasks.labelled import LABELS, TOKENIZER
 from regard.tasks.registry import all_tasks, build_recipe
 from regard.tasks.seq2seq import JOINT, SRC, TGT
 from regard.text.bert import BertTokenizer
-from regard.text.inputs import MaskedTokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.training.progress import RANDOM_WEIGHTS, TrainingProgress
 from regard.training.weights import Tensors, weights_of
@@ -103,7 +101,9 @@ def read_content(source: Path, allow_pickle: bool) -> RunContent:
     weights, source = (source, source.parent) if source.is_file() else (None, source)
     marian = weights or find_marian_file(source)
     if marian is not None and marian.suffix in MARIAN_ENDINGS and not (source / CONFIG).exists():
-        return read_marian_binary_run(marian)
+        content, (src, tgt) = translation_run(read_marian_binary(marian)), languages_of(marian)
+        data = content.values["data"] | ({"src_lang": src, "tgt_lang": tgt} if src else {})
+        return replace(content, values=content.values | {"data": data})
     inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
     if inner and not (source / CONFIG).exists():
         problem = f"{source} is not a model: it has no {CONFIG}"
@@ -142,21 +142,14 @@ def read_bert_run(files: ModelFiles) -> RunContent:
         problem = f"{source}: the model has {len(embeddings)} tokens, its vocabulary {len(tokenizer)}"
         remedy = "the files are not of the same model: download them again"
         raise UserError(problem, remedy, code="damaged-model", where=source)
-    return RunContent(bert_recipe(task, settings, tokenizer, data), weights, {TOKENIZER: tokenizer}, labels)
-
-
-def bert_recipe(task: str, settings: BertSettings, tokenizer: MaskedTokenizer, data: SettingsTable) -> SettingsTable:
-    """The recipe of an imported BERT."""
-    text: SettingsTable = {"kind": "imported", "vocab_size": len(tokenizer)}
+    text: SettingsTable = {"vocab_size": len(tokenizer)}
     if isinstance(tokenizer, BertTokenizer):
-        text = {
-            "vocab_size": len(tokenizer),
-            "lowercase": tokenizer.lowercase,
-            "strip_accents": tokenizer.strip_accents,
-            "split_chinese": tokenizer.split_chinese,
-        }
-    text = {name: value for name, value in text.items() if value is not None}
-    return {"task": task, "data": data, "text": text, "model": settings.model_dump()}
+        names = ("lowercase", "strip_accents", "split_chinese")
+        text |= {name: value for name in names if (value := getattr(tokenizer, name)) is not None}
+    else:
+        text["kind"] = "imported"
+    values: SettingsTable = {"task": task, "data": data, "text": text, "model": settings.model_dump()}
+    return RunContent(values, weights, {TOKENIZER: tokenizer}, labels)
 
 
 def read_gpt2_run(files: ModelFiles) -> RunContent:
@@ -182,14 +175,6 @@ def translation_run(model: MarianModel) -> RunContent:
         "decoding": {"beam": model.beam},
     }
     return RunContent(values, model.weights, {JOINT: src} if joint else {SRC: src, TGT: tgt})
-
-
-def read_marian_binary_run(path: Path) -> RunContent:
-    """A translation model in Marian's own files."""
-    content = translation_run(read_marian_binary(path))
-    src, tgt = languages_of(path)
-    data = {"src_lang": src, "tgt_lang": tgt} if src else {}
-    return replace(content, values=content.values | {"data": content.values["data"] | data})
 
 
 READERS: dict[str, Callable[[ModelFiles], RunContent]] = {

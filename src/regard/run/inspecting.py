@@ -99,14 +99,10 @@ def inspect_attention(
     calls: list[Call] = []
     if task.recipe.has_attention and empty_prediction(task, example) is None:
         with record_attention(model.model) as calls:
-            maps = task.attention(model.model, example, choose_hypothesis(prediction, chosen))
+            found = prediction.get("hypotheses", [])
+            other = {"hypotheses": found[chosen:]} if 0 < chosen < len(found) else {}  # the chosen one comes first
+            maps = task.attention(model.model, example, prediction | other)
     return Inspection(Explanation(example, prediction, maps), match_layers(maps, stacks(calls)))
-
-
-def choose_hypothesis(prediction: Prediction, chosen: int) -> Prediction:
-    """The prediction with another of its hypotheses in the first place."""
-    found = prediction.get("hypotheses", [])
-    return prediction | {"hypotheses": found[chosen:]} if 0 < chosen < len(found) else prediction
 
 
 def match_layers(maps: list[AttentionMap], groups: list[list[Call]]) -> list[list[Call]]:

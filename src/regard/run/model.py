@@ -320,7 +320,7 @@ class Model:
 
     def _predict_one(self, value: Input, output: str | None, options: Mapping[str, object]) -> Prediction:
         """The prediction for a text that is not blank, or the given output, with the example that the model reads."""
-        task = self._configured(options)
+        task = self.task.configure(**options)  # attention needs no trained outputs
         example = parse_input(task, value, "the text")
         if empty_prediction(task, example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")

@@ -1,25 +1,29 @@
 """What the page of a run shows, as JSON values: a run, a prediction, a head, a beam, curves, and a map of texts.
 
-The server answers with these values (serve/page.py); `regard inspect` writes them into one file.
+The server answers with these values (serve/page.py). `render_inspection` writes one prediction into one HTML file with
+alignment, alternatives, attention, the arithmetic of its heads, and the beam: the served page without a server.
 """
 
+import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from torch import Tensor
 
-from regard.attention.arithmetic import HeadArithmetic
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.run import report
+from regard.run.alignment import align
 from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
-from regard.run.model import Explanation, Input, Model
-from regard.run.report import Record, checked_record, learning_rate, loss_curves, monitor_curve
+from regard.run.model import Explanation, Input, Model, Translator
+from regard.run.report import Record
 from regard.run_files import METRICS
 from regard.tasks.operations import empty_prediction
 from regard.viz.content import block_json
-from regard.viz.document import pack_array
+from regard.viz.document import asset, document, pack_array
 from regard.viz.report import pack_map, points_json
 
 MAX_CURVE_BYTES = 4_000_000
@@ -27,6 +31,16 @@ MAX_CURVE_BYTES = 4_000_000
 MAX_TEXTS = 50
 """Texts of one map."""
 SHOWN_HYPOTHESES = 5
+SECTIONS = ("result", "inside")
+STYLE = ("page.css", "views.css")
+PROGRAM = (
+    "elements.js", "texts.js", "tables.js", "examples.js", "matrix.js", "lines.js", "sentence.js", "explorer.js",
+    "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js", "tabs.js", "inspected.js", "page.js",
+)  # fmt: skip
+MAX_NUMBERS = 1_500_000
+"""Numbers of all heads that a file holds, about 8 MB; of a larger model it holds those of one layer."""
+MEAN = -1
+"""In place of a layer or a head: the mean of all (viz/page/explorer.js)."""
 
 
 def run_json(name: str, model: Model) -> JsonObject:
@@ -113,17 +127,14 @@ def example_head_json(model: Model, value: Input, chosen: int, name: str, layer:
 
 
 def head_json(inspection: Inspection, name: str, layer: int, head: int) -> JsonObject:
-    """The steps of one head for all queries."""
-    return {"map": name, "layer": layer, "head": head, **arithmetic_json(inspection.arithmetic(name, layer, head))}
-
-
-def arithmetic_json(steps: HeadArithmetic) -> JsonObject:
-    """Arrays of float32 by name; null where a model has none."""
+    """The steps of one head for all queries: arrays of float32 by name; null where a model has none."""
+    steps = inspection.arithmetic(name, layer, head)
     values = {field.name: getattr(steps, field.name) for field in fields(steps)}
-    return {
-        name: pack_array(value.detach().float().cpu().numpy()) if isinstance(value, Tensor) else value
-        for name, value in values.items()
+    arrays = {
+        key: pack_array(value.detach().float().cpu().numpy()) if isinstance(value, Tensor) else value
+        for key, value in values.items()
     }
+    return {"map": name, "layer": layer, "head": head, **arrays}
 
 
 def beam_json(model: Model, value: Input, width: int | None = None) -> JsonObject:
@@ -149,12 +160,12 @@ def curves_json(folder: Path, monitor: str, seen: str = "") -> JsonObject:
     file was replaced in between, as when a run is resumed: then the answer has everything.
     """
     records, seen_now, reset = new_records(folder / METRICS, seen)
-    curve = monitor_curve(records, monitor)
+    curve = report.monitor_curve(records, monitor)
     return {
         "seen": seen_now,
         "reset": reset,
-        "curves": [{"name": name, "points": points_json(curve)} for name, curve in loss_curves(records).items()],
-        "rate": points_json(learning_rate(records)),
+        "curves": [{"name": name, "points": points_json(curve)} for name, curve in report.loss_curves(records).items()],
+        "rate": points_json(report.learning_rate(records)),
         "monitor": curve and {"name": curve.name, "points": points_json(curve.points), "best": curve.best_step},
         "seconds": next((item["seconds"] for item in reversed(records) if item["kind"] == "train"), None),
     }
@@ -172,7 +183,7 @@ def new_records(path: Path, seen: str) -> tuple[list[Record], str, bool]:
         stream.seek(start)
         block = stream.read(MAX_CURVE_BYTES)
     block = block[: block.rfind(b"\n") + 1]
-    records = [checked_record(line, str(path)) for line in block.splitlines()]
+    records = [report.checked_record(line, str(path)) for line in block.splitlines()]
     return [record for record in records if record], f"{status.st_ino}:{start + len(block)}", not known
 
 
@@ -193,3 +204,72 @@ def texts_json(model: Model, texts: Sequence[str]) -> JsonObject:
         "shares": [round(float(size**2) / total, 4) for size in sizes[:2]],
         "cosines": (vectors @ vectors.T).clip(-1, 1).round(4).tolist(),
     }
+
+
+# ---- one prediction as one file --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """The layer and the head that a page shows first, from 1; None: the mean of all."""
+
+    layer: int | None = None
+    head: int | None = None
+
+    def to_json(self) -> JsonObject:
+        layer = self.layer or (1 if self.head else 0)
+        return {"layer": layer - 1 if layer else MEAN, "head": self.head - 1 if self.head else MEAN}
+
+
+def render_inspection(model: Model, inspection: Inspection, search: SearchTree | None, place: Place) -> str:
+    """The page; the same values give the same bytes."""
+    shared, texts = json.loads(asset("words.json")), json.loads(asset("page_words.json"))
+    words = {language: texts[language] | shared[language] for language in texts}
+    shown = inspection_json(model, inspection)
+    layers = stored_layers(inspection, place)
+    heads = {
+        f"{item.name}/{layer}/{head}": head_json(inspection, item.name, layer, head)
+        for item, calls in zip(inspection.maps, inspection.layers, strict=True)
+        for layer, call in enumerate(calls)
+        if layers is None or layer in layers
+        for head in range(call.num_heads)
+    }
+    data = {
+        "facts": [list(item) for item in report.run_facts(model, report.read_metrics(model.run.folder)).items()],
+        "examples": [{"source": shown["input"], "reference": "", "output": "", "correct": None, "maps": shown["maps"]}],
+        "output": shown["output"],
+        "hypotheses": shown["hypotheses"],
+        "links": links_of(model, inspection),
+        "tree": search and tree_json(search),
+        "heads": heads,
+        "layers": layers or [],
+        "place": place.to_json(),
+    }
+    title = f"{report.title_of(model)}: {shown['input']}"
+    return document(title, SECTIONS, PROGRAM, words, data, STYLE)
+
+
+def stored_layers(inspection: Inspection, place: Place) -> list[int] | None:
+    """The layers whose heads the file holds, from 0; None: all."""
+    numbers = 0
+    for calls in inspection.layers:
+        for call in calls:
+            steps = call.head(0)
+            arrays = (value for value in vars(steps).values() if hasattr(value, "numel"))
+            numbers += call.num_heads * sum(array.numel() for array in arrays)
+    if numbers <= MAX_NUMBERS:
+        return None
+    last = max(len(calls) for calls in inspection.layers)
+    return [(place.layer or last) - 1]
+
+
+def links_of(model: Model, inspection: Inspection) -> list[list[int]]:
+    """Which part of a translation comes from which part of its source; none for other tasks."""
+    example, prediction = inspection.explanation.example, inspection.explanation.prediction
+    if model.task.languages is None:
+        return []
+    try:
+        (links,) = align(cast(Translator, model), [example], [str(prediction["translation"])])
+    except UserError:  # a model without cross-attention
+        return []
+    return [list(link) for link in links]

@@ -69,10 +69,8 @@ def read_metrics(folder: Path) -> list[Record]:
     for number, line in enumerate(read_lines(path) if path.exists() else (), 1):
         if not line.endswith(b"\n"):
             break
-        record = checked_record(line, f"{path}:{number}")
-        if record is not None:
-            records.append(record)
-    return records
+        records.append(checked_record(line, f"{path}:{number}"))
+    return [record for record in records if record]
 
 
 def checked_record(line: bytes, where: str) -> Record | None:
@@ -149,15 +147,18 @@ def evaluation_report(
     shown = [ShownExample.of(task.describe(*pair)) for pair in pairs]
     examples: list[ShownExample] = []
     remaining = max_explained
-    for index in choose_examples([is_right(example) for example in shown], max_examples):
+    right = [item.reference == item.output if item.correct is None else item.correct for item in shown]
+    for index in choose_examples(right, max_examples):
         maps = attention_or_none(model, *pairs[index]) if remaining else None
         remaining -= maps is not None
         examples.append(replace(shown[index], attention=maps))
     predicted = [example for example, _ in pairs], [prediction for _, prediction in pairs]
     tables = task.tables(*predicted, page=True) if pairs else []
+    count = [f"{len(evaluation.examples):,} examples"] if evaluation.examples else []
+    options = [f"{key}={value}" for key, value in evaluation.options.items()]
     return Report(
         title=title_of(model),
-        facts={"evaluated on": describe_data(evaluation), **run_facts(model, records)},
+        facts={"evaluated on": ", ".join([evaluation.data, *count, *options]), **run_facts(model, records)},
         curves=loss_curves(records),
         learning_rate=learning_rate(records),
         monitor=monitor_curve(records, model.run.recipe.training.monitor),
@@ -172,12 +173,6 @@ def title_of(model: Model) -> str:
     return model.run.folder.absolute().name
 
 
-def describe_data(evaluation: Evaluation) -> str:
-    """The name of the data, the number of examples, and the options of the evaluation."""
-    count = [f"{len(evaluation.examples):,} examples"] if evaluation.examples else []
-    return ", ".join([evaluation.data, *count, *(f"{key}={value}" for key, value in evaluation.options.items())])
-
-
 def comparison_table(comparisons: Sequence[Comparison], base: str) -> list[Table]:
     """The scores of another run and of this one on the same examples, with a bootstrap test."""
     columns = {"metric": "text", base: "percent", THIS_RUN: "percent", "difference": "text", "95 % interval": "text"}
@@ -189,11 +184,6 @@ def comparison_table(comparisons: Sequence[Comparison], base: str) -> list[Table
         for item in comparisons
     ]  # fmt: skip
     return [Table("comparison", columns | {"p": "text", "significant": "text"}, rows)] if rows else []
-
-
-def is_right(example: ShownExample) -> bool:
-    """True if the output is right, or else equal to the reference."""
-    return example.reference == example.output if example.correct is None else example.correct
 
 
 def choose_examples(correct: Sequence[bool], count: int) -> list[int]:

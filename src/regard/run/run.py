@@ -107,7 +107,7 @@ class Run:
         task_class, data = task_of(self.recipe), self.recipe.data
         for line in describe_sources([*data.train, *data.valid], data.folder, self.recipe.fields):
             report(line)
-        text = self._text_identity()
+        text = checksum(identify(data.train, data.folder, self.recipe.fields, Digests()))  # of the training text
         if not self.checkpoints.has_weights() and not self._is_prepared(text):
             self._remove_preparation()
         if start is not None:
@@ -171,11 +171,6 @@ class Run:
             self._remove_preparation()
         return Run.create(self.folder, recipe)
 
-    def _text_identity(self) -> str:
-        """Checksum of the training text that tokenizers and labels are learnt from."""
-        data = self.recipe.data
-        return checksum(identify(data.train, data.folder, self.recipe.fields, Digests()))
-
     def _is_prepared(self, text: str) -> bool:
         manifest = Manifest.read_or_none(self.folder / MANIFEST)
         return manifest is not None and manifest.inputs == text and not manifest.damaged(self.folder)
@@ -207,7 +202,15 @@ class Run:
 
     def check_manifest(self) -> None:
         """Raise UserError if a setting or file that the weights depend on has changed."""
-        path, settings, sums = self._manifest()
+        path = self.folder / MANIFEST
+        if not path.exists():
+            return
+        manifest = Manifest.read(path)
+        manifest.check_version(MANIFEST_FORMAT, self.folder)
+        groups = check_type(manifest.facts.get("settings"), dict[str, JsonObject], f"{path}:settings")
+        settings = {
+            f"{group}.{key}": value for group, values in current_names(groups).items() for key, value in values.items()
+        }
         for key, value in settings.items():
             group, _, name = key.partition(".")
             now = getattr(getattr(self.recipe, group, None), name, None)
@@ -215,31 +218,15 @@ class Run:
                 problem = f"{self.folder / RECIPE} has {key} = {now!r}, but the run was started with {value!r} ({path})"
                 remedy = f"write {key} = {value!r} again; another value needs another run"
                 raise UserError(problem, remedy, code="changed-run", where=key)
-        for name, expected in sums.items():
+        remedy = "restore it from a backup: the weights depend on it"
+        for name, entry in manifest.files.items():
             file = self.folder / name
             if Path(name).name != name or not file.is_file():
-                raise UserError(
-                    f"{file} is missing", "restore it from a backup: the weights depend on it",
-                    code="missing-file", where=file,
-                )  # fmt: skip
+                raise UserError(f"{file} is missing", remedy, code="missing-file", where=file)
             require_regular(file, MAX_BYTES)
-            if digest(file) != expected:
+            if digest(file) != str(entry["sha256"]):
                 problem = f"{file} is damaged: its sha256 differs from {path}"
-                remedy = "restore it from a backup: the weights depend on it"
                 raise UserError(problem, remedy, code="damaged-file", where=file)
-
-    def _manifest(self) -> tuple[Path, JsonObject, dict[str, str]]:
-        """The manifest's path, settings by full name, and sha256 by file; empty if there is none."""
-        path, groups, sums = self.folder / MANIFEST, dict[str, JsonObject](), dict[str, str]()
-        if path.exists():
-            manifest = Manifest.read(path)
-            manifest.check_version(MANIFEST_FORMAT, self.folder)
-            groups = current_names(
-                check_type(manifest.facts.get("settings"), dict[str, JsonObject], f"{path}:settings")
-            )
-            sums = {name: str(entry["sha256"]) for name, entry in manifest.files.items()}
-        settings = {f"{group}.{key}": value for group, values in groups.items() for key, value in values.items()}
-        return path, settings, sums
 
     # ---- weights ----------------------------------------------------------------------------------------------------
 
