@@ -17,7 +17,6 @@ from tests.exchange.test_marian_tokenizers import write_marian_folder
 from regard.attention.layouts import Padded
 from regard.errors import UserError
 from regard.exchange.marian import read_marian
-from regard.export import huggingface
 from regard.export.certificate import CERTIFICATE, Bounds
 from regard.export.readme import README
 from regard.files import digest
@@ -319,7 +318,8 @@ def test_exports_that_differ_are_errors(tmp_path: Path, monkeypatch: pytest.Monk
     save_bert(tmp_path / "bert")
     run = import_model(tmp_path / "bert", tmp_path / "run").run
     monkeypatch.setattr(
-        huggingface, "read_bert_tokenizer", lambda _: BertTokenizer(vocabulary().entries, lowercase=False)
+        "regard.export.huggingface.bert.read_bert_tokenizer",
+        lambda _: BertTokenizer(vocabulary().entries, lowercase=False),
     )
     with pytest.raises(UserError) as error:
         export_run(run, tmp_path / "out")

@@ -19,7 +19,7 @@ from regard.decoding.stepper import Symbols
 from regard.errors import UserError
 from regard.exchange.folders import Config, require_quantization
 from regard.files import replacing
-from regard.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
+from regard.layers.blocks import DecoderLayer, EncoderLayer
 from regard.layers.norms import EPSILON
 from regard.layers.positions import Learned
 from regard.models.transformer import Transformer
@@ -109,10 +109,9 @@ def build_spec(model: Transformer) -> "TransformerSpec":
     if s.norm == "pre":
         _set_norm(spec.encoder.layer_norm, model.encoder_norm)
         _set_norm(spec.decoder.layer_norm, model.decoder_norm)
-    for layer_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
-        _set_encoder_layer(layer_spec, encoder_layer)
-    for layer_spec, decoder_layer in zip(spec.decoder.layer, model.decoder, strict=True):
-        _set_decoder_layer(layer_spec, decoder_layer)
+    layer_specs, layers = [*spec.encoder.layer, *spec.decoder.layer], [*model.encoder, *model.decoder]
+    for layer_spec, layer in zip(layer_specs, layers, strict=True):
+        _set_layer(layer_spec, layer)
     return spec
 
 
@@ -124,30 +123,20 @@ def position_table(model: Transformer) -> Tensor:
     return model.positions(torch.arange(count, device=device)).expand(count, model.settings.d_model)
 
 
-def _set_encoder_layer(spec: "LayerSpec", layer: EncoderLayer) -> None:
-    attention = layer.attention
+def _set_layer(spec: "LayerSpec", layer: EncoderLayer | DecoderLayer) -> None:
+    attention, feedforward = layer.attention, layer.feedforward
     _set_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
     _set_linear(spec.self_attention.linear[1], attention.output)
     _set_norm(spec.self_attention.layer_norm, layer.attention_residual.norm)
-    _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
-
-
-def _set_decoder_layer(spec: "LayerSpec", layer: DecoderLayer) -> None:
-    attention, cross = layer.attention, layer.cross_attention
-    _set_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
-    _set_linear(spec.self_attention.linear[1], attention.output)
-    _set_norm(spec.self_attention.layer_norm, layer.attention_residual.norm)
-    _set_linear(spec.attention.linear[0], cross.query)
-    _set_linear(spec.attention.linear[1], cross.key, cross.value)
-    _set_linear(spec.attention.linear[2], cross.output)
-    _set_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
-    _set_feedforward(spec.ffn, layer.feedforward, layer.feedforward_residual.norm)
-
-
-def _set_feedforward(spec: "LayerSpec", feedforward: FeedForward, norm: nn.Module) -> None:
-    _set_linear(spec.linear_0, feedforward.fc1)
-    _set_linear(spec.linear_1, feedforward.fc2)
-    _set_norm(spec.layer_norm, norm)
+    if isinstance(layer, DecoderLayer):
+        cross = layer.cross_attention
+        _set_linear(spec.attention.linear[0], cross.query)
+        _set_linear(spec.attention.linear[1], cross.key, cross.value)
+        _set_linear(spec.attention.linear[2], cross.output)
+        _set_norm(spec.attention.layer_norm, layer.cross_attention_residual.norm)
+    _set_linear(spec.ffn.linear_0, feedforward.fc1)
+    _set_linear(spec.ffn.linear_1, feedforward.fc2)
+    _set_norm(spec.ffn.layer_norm, layer.feedforward_residual.norm)
 
 
 def _set_linear(spec: "LayerSpec", *layers: nn.Linear) -> None:

@@ -36,10 +36,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -64,7 +64,7 @@ from regard.models.transformer import Transformer
 from regard.reading import read_json
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    pass
 
 BATCH, HYPOTHESES, SOURCE, PAST = "batch", "hypotheses", "source", "past"
 SIZES = {BATCH: 2, HYPOTHESES: 3, SOURCE: 5, PAST: 4}
@@ -77,7 +77,6 @@ COUNTS = ("position", "length")
 NEW = "new_"
 """The prefix of the outputs of a decoder that replace values of the state."""
 
-
 GRAPHS = "graphs.json"
 EXTENSIONS = {"onnx": ".onnx", "torch-export": ".pt2"}
 QUANTIZATIONS = ("float32", "int8")
@@ -87,7 +86,8 @@ OPSET = 18
 M = TypeVar("M", bound=nn.Module)
 
 
-class Value(NamedTuple):
+@dataclass(frozen=True)
+class Value:
     """An input or an output of a graph: its name, and the name of each axis, or the size of one that is fixed."""
 
     name: str
@@ -213,8 +213,7 @@ def prepare_state(state: object) -> Any:
     if not is_dataclass(state) or isinstance(state, Padded):
         return state
     changed = {field.name: prepare_state(getattr(state, field.name)) for field in fields(state)}
-    counts = {name: torch.tensor(changed[name]) for name in COUNTS if isinstance(changed.get(name), int)}
-    changed |= counts
+    changed |= {name: torch.tensor(changed[name]) for name in COUNTS if isinstance(changed.get(name), int)}
     return replace(state, **changed)  # type: ignore[type-var]
 
 
@@ -352,7 +351,7 @@ def writer_graphs(model: nn.Module, has_source: bool) -> list[Graph]:
     before = [tensor for _, tensor in flatten(state)]
     changing = [number for number, (_, new) in enumerate(flatten(after)) if new is not before[number]]
     outputs = [Value(LOGITS, (BATCH, HYPOTHESES, logits.size(-1)), dtype_of(logits))]
-    outputs += [values[number]._replace(name=NEW + names[number]) for number in changing]
+    outputs += [replace(values[number], name=NEW + names[number]) for number in changing]
     inputs = [Value(INPUT_IDS, (BATCH, HYPOTHESES)), *values]
     decoder = DecoderGraph(scanned(model), state, values, changing).eval()
     graphs = [Graph(Signature("decoder", tuple(inputs), tuple(outputs)), decoder, (tokens, *before))]
@@ -455,7 +454,7 @@ def write_graphs(folder: Path, graphs: Sequence[Graph], target: str, quantizatio
                 write_onnx(path, graph, quantization)
             else:
                 torch.export.save(trimmed(program_of(graph)), path)
-    write_json(folder / GRAPHS, [to_json(graph.signature) for graph in graphs])
+    write_json(folder / GRAPHS, [asdict(graph.signature) for graph in graphs])
 
 
 def read_signatures(folder: Path) -> list[Signature]:
@@ -468,12 +467,6 @@ def read_signatures(folder: Path) -> list[Signature]:
         Signature(entry.name, read(entry.inputs), read(entry.outputs))
         for entry in read_json(folder / GRAPHS, list[_Signature])
     ]
-
-
-def to_json(signature: Signature) -> dict[str, object]:
-    """A signature as an entry of graphs.json."""
-    inputs, outputs = ([value._asdict() for value in values] for values in (signature.inputs, signature.outputs))
-    return {"name": signature.name, "inputs": inputs, "outputs": outputs}
 
 
 def write_onnx(path: Path, graph: Graph, quantization: str) -> None:
@@ -490,7 +483,15 @@ def write_onnx(path: Path, graph: Graph, quantization: str) -> None:
     )
     assert program is not None
     model = program.model_proto
-    name_axes(model, signature)
+    names: dict[str, str] = {}
+    for value, read in zip(signature.inputs, model.graph.input, strict=True):
+        for axis, dimension in zip(value.axes, read.type.tensor_type.shape.dim, strict=True):
+            if isinstance(axis, str):
+                names[dimension.dim_param] = axis  # in place of the name that torch invented
+    for item in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dimension in item.type.tensor_type.shape.dim:
+            if dimension.dim_param in names:
+                dimension.dim_param = names[dimension.dim_param]
     for item in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output):
         item.ClearField("metadata_props")  # names of modules and lines of code
     if quantization == "int8":
@@ -500,19 +501,6 @@ def write_onnx(path: Path, graph: Graph, quantization: str) -> None:
         quantize_dynamic(model, path, weight_type=QuantType.QInt8)
     else:
         onnx.save(model, path)
-
-
-def name_axes(model: "ModelProto", signature: Signature) -> None:
-    """Give the free axes of an ONNX model their names in place of those that torch invented."""
-    names: dict[str, str] = {}
-    for value, read in zip(signature.inputs, model.graph.input, strict=True):
-        for axis, dimension in zip(value.axes, read.type.tensor_type.shape.dim, strict=True):
-            if isinstance(axis, str):
-                names[dimension.dim_param] = axis
-    for item in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        for dimension in item.type.tensor_type.shape.dim:
-            if dimension.dim_param in names:
-                dimension.dim_param = names[dimension.dim_param]
 
 
 def trimmed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -41,13 +41,10 @@ class MarianTokenizers(NamedTuple):
 
 def read_tokenizers(folder: Path, config: Config) -> MarianTokenizers:
     """The tokenizers in `folder`, from SentencePiece files or from tokenizer.json."""
-    if (folder / SPM[0]).exists():
+    path = folders.find_tokenizer(folder, *SPM)
+    if path.name == SPM[0]:
         return read_sentencepiece_tokenizers(folder, config)
-    if not (folder / folders.TOKENIZER).exists():
-        problem = f"{folder} has no tokenizer: neither {' and '.join(SPM)} nor {folders.TOKENIZER}"
-        remedy = f"download all files of the model; {nearest_file(folder / SPM[0])}"
-        raise UserError(problem, remedy, code="missing-file", where=folder / folders.TOKENIZER)
-    src = read_tokenizer(folder / folders.TOKENIZER)
+    src = read_tokenizer(path)
     target = folder / TARGET / folders.TOKENIZER
     tgt = read_tokenizer(target) if target.exists() else src
     symbols = {key: config.get(f"{key}_token_id") for key in ("pad", "decoder_start", "eos")}

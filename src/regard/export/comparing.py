@@ -67,14 +67,9 @@ class RecordingModel(nn.Module):
         return outputs
 
 
-def compare(target: Target, engine: nn.Module | Engine, exported: Any, examples: Sequence[Example]) -> Comparison:
-    """Run the run's `engine` and the `exported` one on the examples."""
-    if target.trained.task.search:
-        return compare_searches(target, engine, exported, examples)
-    return compare_predictions(target, exported, examples)
-
-
-def compare_searches(target: Target, engine: Any, exported: Any, examples: Sequence[Example]) -> Comparison:
+def compare_searches(
+    target: Target, engine: nn.Module | Engine, exported: Any, examples: Sequence[Example]
+) -> Comparison:
     """Compare models that write a text: greedy, and with the recipe's search if it is a beam search.
 
     Without the loop guard, which other libraries do not have.

@@ -4,7 +4,7 @@ The lines of a file if one is given; else the run's validation data; else senten
 languages is compared in every direction.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -50,11 +50,7 @@ class Examples:
     @property
     def directions(self) -> dict[str, int]:
         """The number of examples of each direction, if the examples name one."""
-        counts: dict[str, int] = defaultdict(int)
-        for example in self.examples:
-            if direction_of(example):
-                counts[direction_of(example)] += 1
-        return dict(counts)
+        return dict(Counter(filter(None, map(direction_of, self.examples))))
 
 
 def direction_of(example: Example) -> str:

@@ -22,16 +22,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.engines.graphs import GraphRows
 from regard.engines.stepper_engine import StepperEngine, pad_rows
 from regard.errors import UserError
-from regard.exchange.bert import (
-    FineTunedBert,
-    read_bert,
-    read_bert_tokenizer,
-    read_finetuned,
-    write_bert,
-    write_finetuned,
-)
+from regard.exchange import bert, marian
 from regard.exchange.graphs import graphs_of
-from regard.exchange.marian import read_marian, write_marian
 from regard.export.target import Pair, Target, count_weights
 from regard.layers.embeddings import OutputProjection
 from regard.models.bert import Bert, BertPretraining, BertSettings
@@ -95,16 +87,16 @@ class HuggingFace(Target):
         if isinstance(model, Transformer) and settings.kind == "transformer":
             search = recipe.decoding
             beam = search.beam if search.search == "beam" else 1
-            write_marian(folder, settings, weights, (tokenizer, self.tokenizers[1]), beam, search.alpha)
+            marian.write_marian(folder, settings, weights, (tokenizer, self.tokenizers[1]), beam, search.alpha)
             return
         if isinstance(settings, BertSettings) and settings.is_standard and isinstance(tokenizer, BertTokenizer):
             if isinstance(model, BertPretraining):
                 known = {name: tensor for name, tensor in weights.items() if name not in trained.random_weights}
-                write_bert(folder, settings, known, tokenizer)
+                bert.write_bert(folder, settings, known, tokenizer)
                 return
             if head is not None:
                 labels, length = tuple(read_names(trained.folder / LABELS)), recipe.data.max_length
-                write_finetuned(folder, FineTunedBert(head, labels, settings, weights), tokenizer, length)
+                bert.write_finetuned(folder, bert.FineTunedBert(head, labels, settings, weights), tokenizer, length)
                 return
         graphs = "" if graphs_of(model) is None else "use `--to onnx` or `--to torch-export`; for transformers, "
         remedy = f'{graphs}export a run with model.kind = "bert", or a translation run with model.kind = "transformer"'
@@ -115,16 +107,16 @@ class HuggingFace(Target):
         model, head, tokenizers = self.trained.model, self.trained.exchange.head, self.tokenizers
         copy: nn.Module
         if isinstance(model, Transformer):
-            marian = read_marian(folder)
-            weights, tokenizers = marian.weights, marian.tokenizers
-            copy = Transformer(marian.settings, *map(len, tokenizers))
+            read = marian.read_marian(folder)
+            weights, tokenizers = read.weights, read.tokenizers
+            copy = Transformer(read.settings, *map(len, tokenizers))
         else:
-            tokenizers = (read_bert_tokenizer(folder),)
+            tokenizers = (bert.read_bert_tokenizer(folder),)
             if head is None:
-                settings, weights = read_bert(folder)
+                settings, weights = bert.read_bert(folder)
                 copy = BertPretraining(settings, len(tokenizers[0]))
             else:
-                finetuned = read_finetuned(folder)
+                finetuned = bert.read_finetuned(folder)
                 weights, outputs = finetuned.weights, len(finetuned.weights["head.bias"])
                 encoder = Bert(finetuned.settings, len(tokenizers[0]))
                 copy = EncoderWithHead(encoder, outputs, head.pooled, dropout=0.0)
@@ -259,11 +251,6 @@ class HuggingFaceEngine:
         with torch.no_grad(), silenced(transformers):
             penalty = settings.alpha if beam > 1 else 1.0
             outputs = self.model.generate(input_ids=ids, attention_mask=mask, length_penalty=penalty, **options)
-        return [[to_hypothesis(row, limit)] for row, limit in zip(outputs.tolist(), limits, strict=True)]
-
-
-def to_hypothesis(row: list[int], limit: int) -> Hypothesis:
-    """A row of `generate`: the start symbol, tokens, the end symbol, padding."""
-    tokens = row[1 : limit + 1]
-    finished = EOS in tokens
-    return Hypothesis(tokens[: tokens.index(EOS)] if finished else tokens, 0.0, 0.0, finished)
+        rows = [row[1 : limit + 1] for row, limit in zip(outputs.tolist(), limits, strict=True)]  # no start symbol
+        ends = [row.index(EOS) if EOS in row else None for row in rows]
+        return [[Hypothesis(row[:end], 0.0, 0.0, end is not None)] for row, end in zip(rows, ends, strict=True)]

@@ -23,13 +23,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 from regard.data.formats import read_examples
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
 from regard.run.model import Translator
-from regard.tasks.base import Example, ProgressCallback
+from regard.tasks.base import ProgressCallback
 from regard.tasks.inputs import one_line
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import weights_sum
@@ -85,11 +84,9 @@ def distill(
 ) -> Distilled:
     """Translate the sources of a split of the run's data into `folder`, or continue there."""
     name = f"{split}.{'-'.join(direction)}" if direction else split
-    src, tgt, unfinished, path = (
-        folder / f"{name}.{ending}" for ending in ("src", "tgt", "unfinished", "manifest.json")
-    )
-    if direction:
-        options = {**options, "to": direction[1]}
+    endings = ("src", "tgt", "unfinished", "manifest.json")
+    src, tgt, unfinished, path = (folder / f"{name}.{ending}" for ending in endings)
+    options |= {"to": direction[1]} if direction else {}
     with locked(folder):
         remove_leftovers(folder)
         total, src_sum = count_lines(source_lines(translator, split, direction))
@@ -116,16 +113,11 @@ def source_lines(translator: Translator, split: str, direction: tuple[str, str] 
     """The source sentences of a split, one per line; of one direction, each sentence once."""
     if direction is None:
         return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split) if not pair.get("copy"))
-    pairs = read_direction(translator.task, split, direction)
-    return iter(dict.fromkeys(f"{one_line(pair['src'])}\n".encode() for pair in pairs))
-
-
-def read_direction(task: Translation, split: str, direction: tuple[str, str]) -> Iterator[Example]:
-    """The pairs of one direction; only its files are read, unless some of their lines are held out."""
-    data = task.recipe.data
+    task, data = translator.task, translator.task.recipe.data
     sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
     pairs = task.read(split) if data.held_out else read_examples(sources, data.folder, task.recipe.fields)
-    return (pair for pair in pairs if (pair.get("from"), pair.get("to")) == direction)
+    of_direction = (pair for pair in pairs if (pair.get("from"), pair.get("to")) == direction)
+    return iter(dict.fromkeys(f"{one_line(pair['src'])}\n".encode() for pair in of_direction))
 
 
 def is_source(src: Path, sha256: str) -> bool:
@@ -183,7 +175,14 @@ def translate_file(
     """Translate the lines of `src` that `unfinished` does not have yet; returns how many it had."""
     size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
     with io_errors(unfinished), unfinished.open("a+b") as stream, src.open("rb") as lines:
-        before = done = complete_chunks(stream, total, size)
+        stream.seek(0)
+        done = end = position = 0
+        for number, line in enumerate(stream, 1):  # only complete chunks stay
+            position += len(line)
+            if line.endswith(b"\n") and number <= total and (number % size == 0 or number == total):
+                done, end = number, position
+        stream.truncate(end)
+        before = done
         remaining = islice(lines, done, None)
         while chunk := [line.removesuffix(b"\n").decode() for line in islice(remaining, size)]:
             predictions = translator.predict(chunk, **options)
@@ -194,15 +193,3 @@ def translate_file(
             if progress is not None:
                 progress(done, total)
     return before
-
-
-def complete_chunks(stream: BinaryIO, total: int, size: int = CHUNK_LINES) -> int:
-    """Truncate a file after its last complete chunk of `size` lines; returns the number of lines that are left."""
-    stream.seek(0)
-    done = end = position = 0
-    for number, line in enumerate(stream, 1):
-        position += len(line)
-        if line.endswith(b"\n") and number <= total and (number % size == 0 or number == total):
-            done, end = number, position
-    stream.truncate(end)
-    return done

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.layouts import Layout, Tokens
+from regard.attention.layouts import Tokens
 from regard.data.inputs import Inputs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
@@ -79,7 +79,9 @@ class Features:
             vectors = encoder.pool(states[-1], tokens.layout).float()
         else:
             selected = [states[number].float() for number in layer_numbers(self.layers, len(states))]
-            vectors = pool(combine(selected, self.combine), tokens.layout, self.pool)
+            vectors = combine(selected, self.combine)
+            if self.pool != "tokens":
+                vectors = POOLERS[POOLER_NAMES[self.pool]](vectors.size(-1))(vectors, tokens.layout)
         return F.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def width(self, d_model: int, layers: int) -> int:
@@ -127,11 +129,6 @@ def combine(states: Sequence[Tensor], how: str) -> Tensor:
         return torch.cat(list(states), dim=-1)
     total = torch.stack(list(states)).sum(dim=0)
     return total / len(states) if how == "mean" else total
-
-
-def pool(h: Tensor, layout: Layout, how: str) -> Tensor:
-    """h (*, E) -> (B, E), without padding; unchanged for "tokens"."""
-    return h if how == "tokens" else POOLERS[POOLER_NAMES[how]](h.size(-1))(h, layout)
 
 
 def layer_numbers(text: str, states: int) -> list[int]:

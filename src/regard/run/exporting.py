@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -22,7 +23,7 @@ import regard
 from regard.errors import UserError
 from regard.exchange.folders import require_new_folder
 from regard.export.certificate import Bounds, Certificate, default_bounds
-from regard.export.comparing import compare
+from regard.export.comparing import compare_predictions, compare_searches
 from regard.export.examples import LIMIT, Examples, comparison_examples
 from regard.export.readme import README, render_readme
 from regard.export.target import Target, Trained
@@ -39,10 +40,6 @@ COMPARING = "comparing it with the run on {:,} examples"
 
 ChangeBounds = Callable[[Bounds], Bounds]
 """Changes the default bounds of an export."""
-
-
-def no_report(line: str = "") -> None:
-    """Print nothing."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def export_run(
     bounds: ChangeBounds | None = None,
     sentences: str | Path | None = None,
     limit: int = LIMIT,
-    report: Report = no_report,
+    report: Report = lambda line: None,
 ) -> Exported:
     """Write a checkpoint's model to the new `folder` and certify it; `quantization` is for ctranslate2 and onnx.
 
@@ -84,12 +81,15 @@ def export_run(
         problem = f"some weights of {run.folder} are infinite or NaN"
         raise UserError(problem, "use an earlier checkpoint", code="not-finite", where=run.folder)
     examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)
+    own, other = run.folder.resolve(), folder.resolve()
+    near = run.outputs == run.folder and own.parts[:2] == other.parts[:2]  # not bundled, and with a common parent
+    name = os.path.relpath(own, other) if near else own.name
     with replacing(folder, folder=True) as path:
         report(f"writing the model for {to} ({target.quantization})")
         weights = target.write(path)
         (path / README).write_text(render_readme(target, path, examples.examples[0]), encoding="utf-8")
         report(COMPARING.format(len(examples.examples)))
-        certificate = certify(ours, target, path, examples, bounds, run_name(run, folder))
+        certificate = certify(ours, target, path, examples, bounds, name)
         certificate.require(folder)
         certificate.write(path, identity(run, checkpoint))
     return Exported(folder, weights, certificate)
@@ -102,7 +102,7 @@ def check_export(
     bounds: ChangeBounds | None = None,
     sentences: str | Path | None = None,
     limit: int = LIMIT,
-    report: Report = no_report,
+    report: Report = lambda line: None,
 ) -> Certificate:
     """Compare an export with its run again, within the default bounds or those that `bounds` changes them to."""
     folder = Path(folder)
@@ -137,7 +137,11 @@ def certify(
     """Run the model of the run and the export in `folder` on the examples; `name` is the run's in the certificate."""
     run, values, packages = ours.run, examples.examples, target.packages
     default = default_bounds(target.search_bound, target.quantization, len(values))
-    comparison = compare(target, ours.engine, target.open(folder), values)
+    exported = target.open(folder)
+    if ours.task.search:
+        compared = compare_searches(target, ours.engine, exported, values)
+    else:
+        compared = compare_predictions(target, cast(torch.nn.Module, exported), values)
     own = [run.checkpoints.resolve(ours.checkpoint) / MODEL, *(run.folder / file for file in target.trained.artifacts)]
     versions = {"regard": regard.__version__, "python": platform.python_version()}
     return Certificate(
@@ -150,17 +154,9 @@ def certify(
         source=examples.source,
         directions=examples.directions,
         output=target.output,
-        **comparison._asdict(),
+        **compared._asdict(),
         bytes=[sum(path.stat().st_size for path in paths if path.is_file()) for paths in (own, folder.rglob("*"))],
         threads=torch.get_num_threads(),
         versions=versions | {package: version(package) for package in packages},
         bounds=default if bounds is None else bounds(default),
     )
-
-
-def run_name(run: Run, folder: Path) -> str:
-    """A run's folder, relative to that of an export; only its name if both share no parent, or if it is bundled."""
-    own, other = run.folder.resolve(), folder.resolve()
-    if run.outputs != run.folder or own.parts[:2] != other.parts[:2]:
-        return own.name
-    return os.path.relpath(own, other)

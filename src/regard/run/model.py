@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self, TypeVar, Unpack, cast, overload
+from typing import Any, ClassVar, Self, TypeVar, Unpack, cast, overload
 
 import torch
 from torch import nn
@@ -40,20 +40,9 @@ from regard.run.results import Input as Input
 from regard.run.run import Run
 from regard.run_files import TRANSLATOR, shown_name
 from regard.runtime import RuntimeSettings, open_world
+from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
 from regard.tasks.base import Prediction as PlainPrediction
-from regard.tasks.operations import (
-    call_model,
-    check_outputs,
-    decoding_engine,
-    empty_prediction,
-    engine_names,
-    force_decode,
-    model_on_meta,
-    open_store,
-    output_columns,
-    pivot_example,
-)
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress
@@ -61,8 +50,6 @@ from regard.training.progress import RANDOM_WEIGHTS
 from regard.training.weights import count_parameters
 
 PROGRESS_EVERY = 100
-
-
 FrameType = TypeVar("FrameType", bound=Frame)
 
 
@@ -97,6 +84,11 @@ class PredictOptions(DecodingOptions, total=False):
 class Model:
     """One trained run, or several runs with the same tokenizers as an ensemble."""
 
+    task_names: ClassVar[tuple[str, ...]] = ()
+    """The tasks of its runs; empty: any."""
+    default_runs: ClassVar[tuple[str, ...]] = ()
+    """What `load` opens if no run is given."""
+
     def __init__(
         self,
         runs: Sequence[Run],
@@ -117,14 +109,14 @@ class Model:
         )
         self.run, self.runs, self.checkpoint = runs[0], runs, checkpoint
         self.task: AnyTask = replace(ensemble([run.task for run in runs]), random_weights=self.random_weights)
-        if engine not in engine_names(self.task):
+        if engine not in operations.engine_names(self.task):
             problem = f"the task {self.task.name} does not support the engine {engine}"
             raise UserError(problem, "leave `engine` out", code="unsupported-option", where="engine")
         self._engine_name, self._quantization = engine, quantization
 
     def __repr__(self) -> str:
         runs, task = " + ".join(shown_name(run.folder) for run in self.runs), self.task
-        parameters = count_parameters(model_on_meta(task))
+        parameters = count_parameters(operations.model_on_meta(task))
         return f"{type(self).__name__}({runs}: {task.name}, {task.recipe.model.summary}, {parameters:,} parameters)"
 
     @classmethod
@@ -138,9 +130,10 @@ class Model:
         quantization: str | None = None,
     ) -> Self:
         """Open one run folder, or several as an ensemble."""
-        if not runs:
+        if not (runs := runs or cls.default_runs):
             raise UserError("no run is given", 'name its folder, for example "runs/dates"', code="missing-run")
-        return cls([Run.open(run) for run in runs], checkpoint, device, precision, engine, quantization)
+        opened = [Run.open(run, *cls.task_names) for run in runs]
+        return cls(opened, checkpoint, device, precision, engine, quantization)
 
     @cached_property
     def models(self) -> list[nn.Module]:
@@ -165,7 +158,7 @@ class Model:
 
             name, device = self._engine_name, self.world.device
             return exported_engine(name, self.run, self.checkpoint, self._quantization, device)
-        return decoding_engine(self.task, self.models, self.world.device, self._engine_name)
+        return operations.decoding_engine(self.task, self.models, self.world.device, self._engine_name)
 
     @cached_property
     def random_weights(self) -> tuple[str, ...]:
@@ -197,7 +190,7 @@ class Model:
         task, one = self._configured(options), isinstance(inputs, str | Mapping)
         if is_frame(inputs):
             pairs = self._stream(task, (parse_input(task, *row) for row in self._rows(inputs)))
-            columns = [output_columns(task, prediction) for _, prediction in pairs]
+            columns = [operations.output_columns(task, prediction) for _, prediction in pairs]
             return inputs.assign(**{name: [row[name] for row in columns] for name in columns[0]}) if columns else inputs
         pairs = self.stream_pairs([inputs] if one else inputs, **options)  # type: ignore[list-item, arg-type]
         predictions = Predictions(Prediction(prediction, example, task) for example, prediction in pairs)
@@ -210,7 +203,7 @@ class Model:
     def _configured(self, options: Mapping[str, object]) -> AnyTask:
         """The task with options of prediction, ready to predict."""
         task = self.task.configure(**options)
-        check_outputs(task)
+        operations.check_outputs(task)
         return task
 
     def stream(
@@ -236,7 +229,7 @@ class Model:
 
         def with_text() -> Iterator[Example]:
             for example in examples:
-                empty = empty_prediction(task, example)
+                empty = operations.empty_prediction(task, example)
                 waiting.append((example, empty))
                 if empty is None:
                     yield example
@@ -284,7 +277,7 @@ class Model:
             scores += task.score(read, predictions).values()
         if task.scored_by_store and examples is None:
             with TemporaryDirectory() as folder:  # the run folder may be read-only
-                store = open_store(task, Path(folder), split, None, sources)
+                store = operations.open_store(task, Path(folder), split, None, sources)
                 scores += task.score_store(self.model, store)
                 samples = task.checks.store_samples(task, self.model, store) if with_samples and not read else []
         return Evaluation(
@@ -316,17 +309,17 @@ class Model:
         """Every activation of the model for one input, by name (run/recording.py); with `output`, for this output."""
         prediction = self._predict_one(value, output, options)
         task, example = prediction.task, prediction.example
-        return record(self.model, lambda: call_model(task, self.model, example, prediction), prediction)
+        return record(self.model, lambda: operations.call_model(task, self.model, example, prediction), prediction)
 
     def _predict_one(self, value: Input, output: str | None, options: Mapping[str, object]) -> Prediction:
         """The prediction for a text that is not blank, or the given output, with the example that the model reads."""
         task = self.task.configure(**options)  # attention needs no trained outputs
         example = parse_input(task, value, "the text")
-        if empty_prediction(task, example) is not None:
+        if operations.empty_prediction(task, example) is not None:
             raise UserError("the text is blank", "give a text", code="blank-input", where="text")
         if output is not None:
-            return Prediction(force_decode(task, example, output), example, task)
-        example = pivot_example(task, self.engine, example)
+            return Prediction(operations.force_decode(task, example, output), example, task)
+        example = operations.pivot_example(task, self.engine, example)
         return Prediction(next(iter(task.predict(self.engine, [example]))), example, task)
 
     @contextmanager
@@ -376,23 +369,10 @@ class Model:
 
 
 class Translator(Model):
-    """A model of task translation."""
+    """A model of task translation; without a run, `load` opens the bundled translator."""
 
     task: Translation
-
-    @classmethod
-    def load(
-        cls,
-        *runs: str | Path,
-        checkpoint: str = "best",
-        device: str = "auto",
-        precision: str = "fp32",
-        engine: str = "torch",
-        quantization: str | None = None,
-    ) -> Self:
-        """Open one run folder, or several as an ensemble; without one, the bundled translator."""
-        opened = [Run.open(run, "translation") for run in runs or (TRANSLATOR,)]
-        return cls(opened, checkpoint, device, precision, engine, quantization)
+    task_names, default_runs = ("translation",), (TRANSLATOR,)
 
     @overload
     def translate(  # type: ignore[overload-overlap]

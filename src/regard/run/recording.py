@@ -32,20 +32,15 @@ from regard.attention.recurrent_attention import AttentionOutput, SourceAttentio
 from regard.attention.scores import scaled_dot
 from regard.config import nearest
 from regard.errors import UserError
+from regard.layers import convolution
 from regard.layers.blocks import DecoderLayer, EncoderLayer, TransformerStack
-from regard.layers.convolution import (
-    ConvolutionalDecoderLayer,
-    ConvolutionalEncoderLayer,
-    MultiStepAttention,
-    scaled_sum,
-)
 from regard.layers.embeddings import OutputProjection
 from regard.layers.residual import Residual
 from regard.models.pooling import AttentivePooler
 from regard.tasks.base import Prediction
 
-Attention = MultiHeadAttention | SourceAttention | MultiStepAttention
-Layer = EncoderLayer | DecoderLayer | ConvolutionalEncoderLayer | ConvolutionalDecoderLayer
+Attention = MultiHeadAttention | SourceAttention | convolution.MultiStepAttention
+Layer = EncoderLayer | DecoderLayer | convolution.ConvolutionalEncoderLayer | convolution.ConvolutionalDecoderLayer
 
 Heads = Mapping[str, Collection[int]] | Collection[tuple[int, int]]
 """Heads by the name of their attention, {"encoder.0.self": [1]}, or pairs (layer, head) for a model with one stack."""
@@ -85,7 +80,7 @@ def module_names(model: nn.Module) -> dict[str, nn.Module]:
             continue
         if isinstance(module, Attention):  # its parts have names of their own: query, key, value ..
             inner |= set(module.modules())
-        cross = isinstance(module, SourceAttention | MultiStepAttention)
+        cross = isinstance(module, SourceAttention | convolution.MultiStepAttention)
         name = re.sub(r"(?<=\w\.)layers\.|\btransformer\.", "", path)
         name = re.sub(r"\b(?:cross|source)_attention", "cross", name)
         name = re.sub(r"\battention(?=$|_residual)", "cross" if cross else "self", name)
@@ -164,12 +159,12 @@ def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: object)
         yield from zip(
             ("query", "key", "value", "scores", "weights", "heads"), (x[:, None] for x in values), strict=True
         )
-    elif isinstance(module, MultiHeadAttention | MultiStepAttention):
+    elif isinstance(module, MultiHeadAttention | convolution.MultiStepAttention):
         pattern: PaddedPattern = inputs[-1]
         scored = None
-        if isinstance(module, MultiStepAttention):
+        if isinstance(module, convolution.MultiStepAttention):
             x, g, memory, _ = inputs
-            q, k, v = scaled_sum(module.query(x), g).to(x.dtype)[:, :, None], memory.keys, memory.values
+            q, k, v = convolution.scaled_sum(module.query(x), g).to(x.dtype)[:, :, None], memory.keys, memory.values
         else:
             x, memory, _ = inputs
             scored = module.scored_attention
@@ -181,7 +176,7 @@ def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: object)
             scores = scores + scored.position_bias.scores(q, pattern.distances)
         weights = masked_softmax(scores, pattern.mask)
         yield from zip(("query", "key", "value", "scores", "weights"), (q, k, v, scores, weights), strict=True)
-        if isinstance(module, MultiStepAttention):
+        if isinstance(module, convolution.MultiStepAttention):
             yield "heads", weights @ v
 
 
@@ -253,7 +248,7 @@ def switch_off_heads(attention: nn.Module, numbers: list[int]) -> Callable[[], N
 def skipped(layer: nn.Module) -> Iterator[None]:
     """Let a layer hand on its input."""
     with ExitStack() as stack:
-        if isinstance(layer, ConvolutionalEncoderLayer | ConvolutionalDecoderLayer):
+        if isinstance(layer, convolution.ConvolutionalEncoderLayer | convolution.ConvolutionalDecoderLayer):
             stack.enter_context(replaced(layer, "forward", lambda x, *_: x))
             stack.enter_context(replaced(layer, "step", lambda x, past, *_: (x, past)))
         for residual in (module for module in layer.children() if isinstance(module, Residual)):

@@ -25,8 +25,6 @@ MAX_EXAMPLES, MAX_EXPLAINED = 50, 10
 MAX_TOKENS = 96
 """Tokens of a side of a drawn attention map; a larger one is a grey square, and a large file."""
 
-THIS_RUN = "this run"
-
 Points = list[tuple[float, float]]
 Record = JsonObject
 
@@ -175,7 +173,7 @@ def title_of(model: Model) -> str:
 
 def comparison_table(comparisons: Sequence[Comparison], base: str) -> list[Table]:
     """The scores of another run and of this one on the same examples, with a bootstrap test."""
-    columns = {"metric": "text", base: "percent", THIS_RUN: "percent", "difference": "text", "95 % interval": "text"}
+    columns = {"metric": "text", base: "percent", "this run": "percent", "difference": "text", "95 % interval": "text"}
     rows = [
         [
             item.metric, item.base, item.other, f"{item.delta:+.2f}", f"[{item.ci_low:+.2f}, {item.ci_high:+.2f}]",

@@ -34,7 +34,6 @@ from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
 from regard.training.optimizer import build_schedule
 from regard.training.progress import TrainingProgress
-from regard.training.settings import TrainingSettings
 from regard.training.task import Validation, recurrent_state_of
 from regard.training.weights import weights_of
 
@@ -98,7 +97,8 @@ def train(
         batches = task.batches(train_data, world)
         training = recipe.training_in_steps(batches.steps_in_epoch(0))
         if world.is_main:
-            warn_about_settings(run, training, batches.steps_in_epoch(0), report)
+            epoch, started = batches.steps_in_epoch(0), bool(recipe.start_from)
+            report_advice(advise(training.in_steps(epoch), recipe.model.d_model, epoch, started), report)
         seed_everything(recipe.runtime.seed, "weights")
         model = place(run.initial_model(), world)
         steps = PrefetchedSteps(batches, pinned=world.device.type == "cuda")
@@ -126,13 +126,6 @@ def warn_about_data(run: Run, report: Report) -> None:
         return
     samples = {split: some_examples(run.task, split, TESTED_EXAMPLES) for split in ("train", "valid")}
     report_advice(run.task.checks.data_warnings(samples) or (), report)
-
-
-def warn_about_settings(run: Run, training: TrainingSettings, epoch: int, report: Report) -> None:
-    """Report settings that are unlikely to work; `epoch` is the number of steps of an epoch."""
-    report_advice(
-        advise(training.in_steps(epoch), run.recipe.model.d_model, epoch, bool(run.recipe.start_from)), report
-    )
 
 
 def report_advice(warnings: Iterable[Advice], report: Report) -> None:
