@@ -172,12 +172,6 @@ def test_modules_have_no_cycles() -> None:
     assert cycles({name: runtime_imports(path) for name, path in MODULES.items()}) == []
 
 
-KNOWN_CLASS_TESTS = {
-    "run/embedding.py", "run/inspecting.py", "run/page_data.py", "run/train.py",
-}  # fmt: skip
-"""To become empty; no new one."""
-
-
 def test_no_class_tests_of_tasks_outside_of_tasks() -> None:
     """What a task can do is a value of it; nobody asks which task it is."""
     wrong: dict[str, set[str]] = {}
@@ -197,7 +191,7 @@ def test_no_class_tests_of_tasks_outside_of_tasks() -> None:
                         wrong.setdefault(name_of(path), set()).update(tested & classes)
                 elif node.func.id in ("getattr", "hasattr") and ast.unparse(node.args[0]).rpartition(".")[2] == "task":
                     wrong.setdefault(name_of(path), set()).add(ast.unparse(node))
-    assert {name: tests for name, tests in wrong.items() if name not in KNOWN_CLASS_TESTS} == {}
+    assert wrong == {}
 
 
 EXEMPT = ("jit", "custom_op", "register_fake", "register_autograd")
