@@ -102,12 +102,11 @@ class Results:
 
     def means(self) -> "dict[str, _Means]":
         """The means by panel, series and x, as a sentence names them: {accuracy[both][2]:.0%}."""
-        return {
-            panel: _Means(
-                {series: _Means({x: self.mean(panel, series, x) for x in xs}) for series, xs in points.items()}
-            )
-            for panel, points in self._values.items()
-        }
+        means = {}
+        for panel, points in self._values.items():
+            by_series = {name: _Means({x: self.mean(panel, name, x) for x in xs}) for name, xs in points.items()}
+            means[panel] = _Means(by_series)
+        return means
 
     def to_json(self) -> Values:
         """The numbers as plain JSON values."""

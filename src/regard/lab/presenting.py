@@ -76,12 +76,10 @@ def picture_of(finished: Finished, language: Language) -> str:
     return plots_svg(plots_of(finished, language))
 
 
-def write_pictures(finished: Finished, folder: Path) -> list[Path]:
+def write_pictures(finished: Finished, folder: Path) -> None:
     """Write the pictures of an experiment in both languages."""
-    paths = picture_paths(folder, finished.experiment.name)
-    for language, path in paths.items():
+    for language, path in picture_paths(folder, finished.experiment.name).items():
         write_text(path, picture_of(finished, language))
-    return list(paths.values())
 
 
 def _series(finished: Finished, panel: Panel, key: str, language: Language) -> str:

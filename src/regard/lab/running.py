@@ -71,10 +71,7 @@ def run_all(
     again: bool = False,
     report: Report = lambda *seed: None,
 ) -> Iterator[Outcome]:
-    """Run experiments in `jobs` processes, or in this one if it is 1; yield each as it ends, the finished ones first.
-
-    With `again`, finished experiments are repeated.
-    """
+    """Run experiments in `jobs` processes (1: in this one), with `again` finished ones too; yield each as it ends."""
     with locked(folder):
         waiting = left_to_run(experiments, effort, folder, again)
         for experiment in experiments:

@@ -344,12 +344,8 @@ class Task(ABC, Generic[R, D]):
         self, examples: Sequence[Example], base: Sequence[Prediction], other: Sequence[Prediction]
     ) -> list[Comparison]:
         """Compare the predictions of two runs by a paired bootstrap test."""
-        first, second = (
-            [self.correct(*pair) for pair in zip(examples, predictions, strict=True)] for predictions in (base, other)
-        )
-        return [
-            compare_means(name, [item[name] for item in first], [item[name] for item in second]) for name in first[0]
-        ]
+        ours, theirs = ([self.correct(*pair) for pair in zip(examples, items, strict=True)] for items in (base, other))
+        return [compare_means(name, [a[name] for a in ours], [b[name] for b in theirs]) for name in ours[0]]
 
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Tables of an evaluation, for example scores of each class; `page` adds those that only a report shows."""

@@ -122,10 +122,7 @@ class DoctorHooks(Generic[T, D]):
         return {"source": fields.texts(example)}
 
     def overlap_key(self, fields: Fields, example: Example) -> str:
-        """A string that is equal for equal examples of different splits.
-
-        It is empty for short lines of running text: headings rightly occur in every split.
-        """
+        """A string that is equal for equal examples of different splits; empty for short lines, e.g. headings."""
         key = "\n".join(" ".join(text.split()) for texts in self.texts(fields, example).values() for text in texts)
         return "" if self.contiguous and key.count(" ") < MIN_COMPARED_WORDS - 1 else key
 

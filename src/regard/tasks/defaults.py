@@ -18,10 +18,7 @@ ANY_CORPUS = Corpus(1, 1, 1)
 
 
 def choose_defaults(recipe: Recipe, report: Callable[[str], None]) -> Recipe:
-    """Return the recipe with a value for every setting that depends on the data and is not given; report them.
-
-    The training data is read once, and not at all if the recipe gives all these settings.
-    """
+    """Choose and report the settings that the recipe does not give; the data is read only if there are any."""
     if not any(recipe.choose(ANY_CORPUS)):
         return recipe
     report(Message("reading the training data to choose defaults"))

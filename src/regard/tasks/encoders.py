@@ -153,10 +153,7 @@ def run_inputs(
     per_token: bool,
     grouped: bool,
 ) -> Outputs:
-    """Run a model, which is in evaluation mode, on the inputs of examples; inputs of similar length share a batch.
-
-    `pooled`, `per_token` and `grouped` are those of the task (`LabelledTask`).
-    """
+    """Run a model, which is in evaluation mode, on the inputs of examples; inputs of similar length share a batch."""
     device = next(model.parameters()).device
     units = list(encoded) if grouped else [[item] for item in chain(*encoded)]
     logits_of: list[list[Tensor]] = [[] for _ in units]

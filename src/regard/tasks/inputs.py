@@ -70,11 +70,7 @@ def split_columns(line: str, keys: Sequence[str], required: int, where: str, for
 
 def chunk_examples(examples: Iterable[Example], max_examples: int = CHUNK_EXAMPLES) -> Iterator[list[Example]]:
     """Consecutive examples in chunks of bounded size."""
-
-    def size(example: Example) -> int:
-        return sum(len(value if isinstance(value, str) else str(value)) for value in example.values())
-
-    return chunk(examples, size, max_examples)
+    return chunk(examples, lambda example: sum(len(str(value)) for value in example.values()), max_examples)
 
 
 def chunk(
@@ -95,10 +91,7 @@ def chunk(
 
 
 def split_text(text: str, tokenizer: Tokenizer, max_tokens: int) -> list[tuple[str, list[int]]]:
-    """Split a text into parts of at most `max_tokens` tokens, each with its tokens; almost every text is one part.
-
-    A longer text is halved at the boundary nearest to its middle, recursively.
-    """
+    """Split a text into parts of at most `max_tokens` tokens, each with its tokens: halve it until all fit."""
     if len(text) <= max_tokens * tokenizer.max_token_bytes:  # a longer text certainly has more tokens
         ids = tokenizer.encode(text)
         if len(ids) <= max_tokens or len(text) < 2:

@@ -33,9 +33,6 @@ Ask = Callable[[str], str | None]
 """Asks a person for one line under a title; None at the end of the input."""
 
 
-# ---- data ------------------------------------------------------------------------------------------------------------
-
-
 def file_sources(task: AnyTask, files: Mapping[str, object]) -> list[Source]:
     """Sources for files that the recipe does not name, by setting, for example {"file": "other.tsv"}.
 
@@ -65,10 +62,7 @@ def open_store(
     progress: ProgressCallback | None = None,
     sources: Sequence[Source] | None = None,
 ) -> Any:
-    """Open the tokenised data of a split in `folder`; build it if it is missing, damaged or out of date.
-
-    `sources` replaces those of the recipe, for an evaluation on other data.
-    """
+    """Open the tokenised data of a split, or of other `sources`; build it if it is missing, damaged or out of date."""
     path, data = folder / STORES / split, task.recipe.data
     digests = Digests(path / DIGESTS)
     content = json.dumps(task.content(split, sources, digests))
@@ -97,9 +91,6 @@ def training_view(task: AnyTask, folder: Path, store: Any, report: Report) -> Si
     )  # fmt: skip
 
 
-# ---- weights ---------------------------------------------------------------------------------------------------------
-
-
 def model_on_meta(task: AnyTask) -> nn.Module:
     """A model that has shapes and no memory."""
     with on_meta():
@@ -123,10 +114,7 @@ def load_model(task: AnyTask, weights: dict[str, Tensor], where: str) -> nn.Modu
 
 
 def check_memory(task: AnyTask, checkpoint_bytes: int | None = None) -> None:
-    """Raise UserError if the weights alone do not fit into the memory, before they are allocated.
-
-    A run that has a checkpoint of `checkpoint_bytes` cannot have a larger model.
-    """
+    """Raise UserError if the weights need more than the memory, or more than the run's checkpoint has."""
     needed = 4 * count_parameters(model_on_meta(task))
     if checkpoint_bytes is not None and needed > checkpoint_bytes:
         problem = f"the recipe describes a model of {needed:,} bytes, and its checkpoint has {checkpoint_bytes:,}"
@@ -199,9 +187,6 @@ def force_decode(task: AnyTask, example: Example, target: str) -> Prediction:
     return task.search.force(example, target)
 
 
-# ---- inputs and outputs ----------------------------------------------------------------------------------------------
-
-
 def input_keys(task: AnyTask) -> tuple[str, ...]:
     """The keys of an example that a person gives: required ones, and a second text if training examples have one."""
     pairs = task.text_encoder is not None and task.text_encoder.pairs
@@ -258,9 +243,6 @@ def output_columns(task: AnyTask, prediction: Prediction) -> Prediction:
     known = (*shares, *task.recipe.fields.required)
     columns = {f"predicted_{name}": output.get(name) for name in names if name not in known}
     return columns | {f"p({label})": value.get(label) for value in shares.values() for label in task.labels}
-
-
-# ---- evaluation and reports ------------------------------------------------------------------------------------------
 
 
 def unknown_labels(task: AnyTask, examples: Iterable[Example]) -> list[str]:

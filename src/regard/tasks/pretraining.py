@@ -190,9 +190,8 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
 
     def describe_store(self, task: "Pretraining", split: str, store: TokenizedDocuments) -> str:
         counts = {"documents": len(store), "sentences": len(store.sentences) - 1, "tokens": len(store.tokens)}
-        return Message(
-            "{split}: {documents:,} documents, {sentences:,} sentences, {tokens:,} tokens", split=split, **counts
-        )
+        values = {"split": split, **counts}
+        return Message("{split}: {documents:,} documents, {sentences:,} sentences, {tokens:,} tokens", **values)
 
     def store_samples(
         self, task: "Pretraining", model: nn.Module, store: TokenizedDocuments

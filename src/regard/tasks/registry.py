@@ -146,14 +146,11 @@ def check_schedule(recipe: Recipe, source: str) -> None:
 
 
 def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> SettingsTable:
-    """Use [text] and [model] of the run to start from as defaults: its weights fit no other model.
-
-    A run that is missing or not compatible is reported later, when it is opened.
-    """
+    """Use [text] and [model] of the run to start from as defaults: its weights fit no other model."""
     folder = values.get("start_from")
     path = Path(folder).expanduser() / RECIPE if folder and isinstance(folder, str) else None
     if path is None or not path.is_file():
-        return values
+        return values  # a run that is missing or not compatible is reported later, when it is opened
     start, merged = current_names(read_toml(path)), dict(values)
     if start.get("task", DEFAULT_TASK) not in start_tasks(task):
         return values

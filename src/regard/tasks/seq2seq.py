@@ -393,7 +393,11 @@ class Seq2Seq(Task[R, Pairs]):
         splits = [split_text(line, self.src_tokenizer, limit) if line.strip() else [] for line in lines]
         parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
         given = [example.get("prefix", "") for example in examples]
-        prefixes = [prefix_tokens(text, self.tgt_tokenizer, self.max_target) for text in given]
+        prefixes = [self.tgt_tokenizer.encode(text) if text else [] for text in given]
+        longest = max(map(len, prefixes), default=0)
+        if self.max_target is not None and longest >= self.max_target:
+            problem = f"a prefix of {longest} tokens is too long for a model of {self.max_target} positions"
+            raise UserError(problem, "give a shorter prefix", code="too-long", where="prefix")
         forced = [prefixes[index] if number == 0 else [] for index, number, _ in parts]
         sources = [[*tags[index], *ids, EOS] for index, _, ids in parts]
         lengths = torch.tensor([len(source) for source in sources], dtype=torch.long)
@@ -477,15 +481,6 @@ class Seq2Seq(Task[R, Pairs]):
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         model(*self.model_inputs(model, example["src"], self.target_tokens(example, prediction), self.tags(example)))
-
-
-def prefix_tokens(text: str, tokenizer: Tokenizer, max_tokens: int | None) -> list[int]:
-    """The tokens that a translation must begin with."""
-    ids = tokenizer.encode(text) if text else []
-    if max_tokens is not None and len(ids) >= max_tokens:
-        problem = f"a prefix of {len(ids)} tokens is too long for a model of {max_tokens} positions"
-        raise UserError(problem, "give a shorter prefix", code="too-long", where="prefix")
-    return ids
 
 
 def check_drawable(text: str, tokenizer: Tokenizer, max_tokens: int) -> None:

@@ -48,9 +48,6 @@ def epochs(size: float, at: float, typical: float, power: float, low: int, high:
     return round(min(high, max(low, typical * (at / max(1.0, size)) ** power)))
 
 
-# ---- rules that tasks share ------------------------------------------------------------------------------------------
-
-
 def vocabulary(recipe: Recipe, words: float, factor: float) -> Iterator[ChosenDefault]:
     """The number of tokens of a vocabulary of subwords; one of words or characters has its fixed limit."""
     if getattr(recipe.text, "kind", "") in ("bpe", "wordpiece", "bert"):
@@ -120,9 +117,6 @@ def or_fine_tuning(rules: Rules) -> Rules:
         return fine_tuning(chosen) if recipe.start_from else chosen
 
     return choose
-
-
-# ---- tasks -----------------------------------------------------------------------------------------------------------
 
 
 @or_fine_tuning

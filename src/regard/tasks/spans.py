@@ -67,10 +67,7 @@ def best_spans(scores: Tensor, count: int) -> list[Span]:
 
 
 def token_span(spans: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int] | None:
-    """The first and the last token, given by their characters, that overlap characters start to end; None if none do.
-
-    A token that is partly inside counts as a whole.
-    """
+    """The first and the last token that overlap characters start to end, even partly; None if none do."""
     first = bisect_right(spans, start, key=lambda span: span[1])
     last = bisect_left(spans, end, key=lambda span: span[0]) - 1
     return (first, last) if first <= last else None

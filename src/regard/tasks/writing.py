@@ -70,12 +70,8 @@ class TokenByToken:
 
     def quick_search(self, decoding: DecodingSettings) -> DecodingSettings:
         """Greedy search for validation; the final evaluation uses the search of the recipe."""
-        return DecodingSettings(
-            search="greedy",
-            extra_length=decoding.extra_length,
-            max_length=decoding.max_length,
-            loop_guard=decoding.loop_guard,
-        )
+        kept = decoding.model_dump(include={"extra_length", "max_length", "loop_guard"})
+        return DecodingSettings(search="greedy", **kept)
 
     def decoder_input(self, target: Sequence[int]) -> list[int]:
         """What the decoder reads for a whole target: the tokens shifted right by one."""
@@ -161,13 +157,9 @@ class MaskedTokens:
 
     def quick_search(self, decoding: DecodingSettings) -> DecodingSettings:
         """Fewer passes and the most probable length only, for validation."""
-        return DecodingSettings(
-            search="mask_predict",
-            iterations=min(4, decoding.iterations),
-            length_candidates=1,
-            extra_length=decoding.extra_length,
-            max_length=decoding.max_length,
-        )
+        kept = decoding.model_dump(include={"extra_length", "max_length"})
+        iterations = min(4, decoding.iterations)
+        return DecodingSettings(search="mask_predict", iterations=iterations, length_candidates=1, **kept)
 
     def decoder_input(self, target: Sequence[int]) -> list[int]:
         """What the decoder reads for a whole target: every token, visible."""
@@ -184,10 +176,7 @@ def is_word(labels: Tensor) -> Tensor:
 
 
 def masked_loss(model: nn.Module, batch: Batch, masked: Tensor, criterion: Criterion) -> tuple[Loss, Tensor]:
-    """The loss of the `masked` (*) tokens, and the cross-entropy of the lengths.
-
-    A batch without labels has no end symbols, and its lengths do not count.
-    """
+    """The loss of the `masked` (*) tokens, and the cross-entropy of lengths, if the batch has end symbols."""
     layout = batch.target.layout
     rows, sentences = sentences_of(layout)
     ended = count_in(rows, batch.labels == EOS, sentences) > 0
