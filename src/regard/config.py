@@ -62,10 +62,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class SettingError(ValueError):
-    """A setting with an invalid value; raised by validators that compare several settings.
-
-    `key` is relative to the group whose validator raises it.
-    """
+    """An invalid value, found by a validator that compares settings; `key` is relative to the validator's group."""
 
     def __init__(self, key: str, message: str, code: str = "invalid-setting") -> None:
         super().__init__(message)
@@ -79,10 +76,7 @@ def unless(condition: bool, text: str, *keys: str) -> Iterator[Unused]:
 
 
 def by_kind(default: str) -> Discriminator:
-    """Choose one of several forms of a group by its setting `kind`; `default` is the kind if it is not given.
-
-    The forms are `Annotated[Form, Tag("its kind")]`.
-    """
+    """Choose one of the forms `Annotated[Form, Tag("its kind")]` of a group by `kind`; `default` if it is not given."""
 
     def kind(value: object) -> object:
         return value.get("kind", default) if isinstance(value, dict) else getattr(value, "kind", None)

@@ -195,10 +195,7 @@ def replacing(path: Path, folder: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def default_permissions(path: Path) -> Iterator[None]:
-    """Give `path`, which is written inside, the permissions of other new files.
-
-    Some libraries (safetensors) create files that only their owner can read.
-    """
+    """Give `path`, written inside, the usual permissions: some libraries (safetensors) let only the owner read it."""
     path.touch()
     permissions = path.stat().st_mode
     yield

@@ -58,12 +58,8 @@ class AlignedPair:
         positions: dict[str, list[int]] = {}
         for i, segment in enumerate(self.src_segments):
             positions.setdefault(segment.meaning, []).append(i)
-        return frozenset(
-            (i, j)
-            for j, segment in enumerate(self.tgt_segments)
-            if segment.meaning
-            for i in positions.get(segment.meaning, [])
-        )
+        targets = ((j, segment.meaning) for j, segment in enumerate(self.tgt_segments) if segment.meaning)
+        return frozenset((i, j) for j, meaning in targets for i in positions.get(meaning, []))
 
     @cached_property
     def possible(self) -> Links:

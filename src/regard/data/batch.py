@@ -86,11 +86,7 @@ class Batch:
         return replace(self, tensors={**self.tensors, **tensors})
 
     def without_labels(self, **ignored: int) -> "Batch":
-        """Copy without a loss: each named tensor is filled with the value that its loss ignores.
-
-        A rank that gets no examples of a step computes such a batch, because all ranks take part in every collective
-        operation.
-        """
+        """Copy without a loss, for a rank that gets no examples: all ranks take part in every collective operation."""
         filled = {name: torch.full_like(self.tensors[name], value) for name, value in ignored.items()}
         return replace(self.replaced(**filled), tokens=0)
 

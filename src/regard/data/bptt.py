@@ -92,10 +92,7 @@ class BPTTBatches:
     """Steps of training over a text; a `BatchSource`. An epoch reads every token once."""
 
     def __init__(self, ids: Array, batch_tokens: int, bptt: int, seed: int, share: Share = WHOLE) -> None:
-        """A step has `batch_tokens / bptt` streams, divided among the shards.
-
-        A short text has fewer streams, so that each of them has at least one full segment.
-        """
+        """A step has `batch_tokens / bptt` streams, or fewer, so that each has at least one full segment."""
         streams = min(batch_tokens // bptt, max(1, len(ids) // bptt))
         if streams < share.count:
             raise UserError(

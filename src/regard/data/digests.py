@@ -69,8 +69,7 @@ class Digests:
         is_old = time.time_ns() - max(status[-2:]) > TICK
         sha256 = digest(path)
         if is_old and _status(path) == status:
-            self._entries[name] = [*status, sha256]
-            self._changed = True
+            self._entries[name], self._changed = [*status, sha256], True
         return sha256
 
     def save(self) -> None:

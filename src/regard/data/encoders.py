@@ -39,13 +39,8 @@ class Filters:
     @classmethod
     def of(cls, settings: PairDataSettings) -> "Filters":
         """The filters for training pairs."""
-        return cls(
-            max_length=settings.max_length,
-            max_ratio=settings.max_ratio,
-            drop_empty=True,
-            drop_identical=settings.drop_identical,
-            drop_duplicates=settings.drop_duplicates,
-        )
+        names = ("max_length", "max_ratio", "drop_identical", "drop_duplicates")
+        return cls(drop_empty=True, **{name: getattr(settings, name) for name in names})
 
     def check_text(self, src: str, tgt: str, src_token_bytes: int, tgt_token_bytes: int) -> str | None:
         """The reason to leave out a pair before it is tokenised; None to keep it.
@@ -187,10 +182,7 @@ def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
 
 @dataclass(frozen=True)
 class LineEncoder:
-    """Tokenises lines, {"text"}: column `tokens`, each row with its end symbol.
-
-    Counts words and characters; the end of a line is one of each.
-    """
+    """Tokenises lines, {"text"}: column `tokens` with end symbols; counts words and characters, line ends included."""
 
     tokenizer: Tokenizer
 

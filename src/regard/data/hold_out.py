@@ -123,11 +123,7 @@ def report_held_out(data: DataSettings, fields: Fields, report: Callable[[str], 
 
 
 def assign_texts(examples: Iterable[Example], data: DataSettings, fields: Fields) -> Assignments:
-    """By the text of the first input, so that no text is in two splits.
-
-    Of pairs in several directions, the split follows from the text of the same side in every direction, and valid and
-    test keep the first translation in each direction.
-    """
+    """By the text of the first input; of pairs, by the same side in every direction, with one translation in each."""
     directions = array("Q")
 
     def pairs() -> Iterator[Example]:

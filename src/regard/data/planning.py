@@ -116,11 +116,7 @@ class Batches:
         return Step(micro_batches, *examples.count(indices), epoch)
 
     def epoch(self, step: int) -> int:
-        """Epoch that a step belongs to.
-
-        The number of steps of an epoch follows from its plan. So a run that is resumed in a later epoch plans the
-        earlier ones again, once.
-        """
+        """Epoch that a step belongs to; a run that is resumed in a later epoch plans the earlier ones again, once."""
         while step >= self._first_steps[-1]:
             self._plan_next()
         epoch = bisect_right(self._first_steps, step) - 1
@@ -167,10 +163,7 @@ class Batches:
 def plan_padded(
     widths: Sequence[Array], budget: Budget, seed: int, epoch: int, sequences: Array | None = None
 ) -> list[Array]:
-    """Batches of an epoch, each an array of example indices.
-
-    Examples of similar length share a batch, and still no two epochs have the same batches.
-    """
+    """Batches of an epoch, each an array of example indices of similar length; no two epochs have the same batches."""
     generator = rng(seed, epoch)
     width = reduce(np.maximum, widths)
     order = generator.permutation(len(width))
@@ -237,10 +230,7 @@ def plan_packed(
 
 
 def cut_points(lengths: Sequence[Array], capacities: Sequence[int], max_examples: int = 0) -> list[int]:
-    """Where batches of consecutive examples begin, and where the last one ends.
-
-    A batch takes as many examples as fit on every side, at least one.
-    """
+    """Where batches begin and the last one ends; each has as many consecutive examples as fit, at least one."""
     offsets = [row_offsets(side) for side in lengths]
     points = [0]
     while points[-1] < len(lengths[0]):

@@ -304,10 +304,7 @@ def masked_counts(lengths: Array, rate: float) -> Array:
 
 
 def choose_masked(inputs: TokenizedInputs, rate: float, rng: np.random.Generator) -> Array:
-    """(M,): positions of the tokens to predict, ascending.
-
-    Words are visited in random order. Each is taken if all its tokens still fit into the number of tokens to mask.
-    """
+    """(M,): positions of the tokens to predict, ascending: words in random order, if all tokens of a word fit."""
     counts = inputs.word_counts
     exists = np.arange(counts.max(initial=0)) < counts[:, None]  # (B, L)
     sizes = np.full(exists.shape, len(inputs.ids))

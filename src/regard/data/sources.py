@@ -33,14 +33,8 @@ LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
 """Language codes: en, zh, zh-Hant, pt-BR."""
 LOCATIONS = ("file", "src", "tgt", "builtin", "format")
 """Settings that name the data; all others are options, which a task or a format may not have."""
-DEFAULTS: dict[str, object] = {
-    "directions": "forward",
-    "repeat": 1,
-    "turns": 1,
-    "leaves": "XX",
-    "boundary": "blank",
-    "sentences": "lines",
-}
+DEFAULTS: dict[str, object] = {"directions": "forward", "repeat": 1, "turns": 1}
+DEFAULTS |= {"leaves": "XX", "boundary": "blank", "sentences": "lines"}
 """Values that mean the same as no value."""
 
 

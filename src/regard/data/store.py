@@ -245,10 +245,7 @@ def open_or_write(
     write: Callable[[StoreWriter], Mapping[str, int]],
     digests: Digests | None = None,
 ) -> Store:
-    """Open the store in `folder` if it is complete and was made from `inputs`; otherwise `write` it.
-
-    It is written beside `folder` and renamed, so a folder with a manifest is complete.
-    """
+    """Open the store in `folder` if it was made from `inputs`; otherwise `write` it beside `folder` and rename it."""
     digests = Digests(folder / DIGESTS) if digests is None else digests
     manifest = _current(folder, inputs, dtypes, digests)
     if manifest is None:

@@ -153,9 +153,8 @@ def check_columns(files: SourceFiles, kind: str, layout: TableLayout) -> None:
     """Raise UserError if a table of pairs has further columns, and nothing tells which of them the sides are."""
     if not files.pairs or files.source.columns or len(layout.first) < 3:
         return
-    if layout.header and find_sides(layout.first) is not None:
-        return
-    if kind == "csv" or (layout.header and files.header is None):
+    known = layout.header and find_sides(layout.first) is not None
+    if not known and (kind == "csv" or (layout.header and files.header is None)):
         names = ", ".join(map(repr, layout.first))
         raise UserError(
             f"{files.paths[0]} has {len(layout.first)} columns separated by {show(layout.delimiter)}: {names:.200}",

@@ -85,9 +85,8 @@ def _compare(
 ) -> Comparison:
     scores, resampled = [], []
     for hypotheses in systems:
-        statistics = np.asarray(
-            metric._extract_corpus_statistics(list(hypotheses), [list(references)]), dtype=np.float64
-        )
+        sums = metric._extract_corpus_statistics(list(hypotheses), [list(references)])
+        statistics = np.asarray(sums, dtype=np.float64)
         scores.append(_scores(metric, statistics.sum(axis=0, keepdims=True))[0])
         resampled.append(_scores(metric, weights @ statistics))
     values, deltas = (float(scores[0]), float(scores[1])), resampled[1] - resampled[0]

@@ -48,10 +48,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], word_order: int =
 
 
 def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """TER: edits per reference word, a shifted phrase is one edit (Snover et al. 2006); lower is better.
-
-    Its time grows steeply with the length of a line: it is slow if a line is a whole document.
-    """
+    """TER: edits per reference word, a shift is one (Snover et al. 2006); lower is better; slow for long lines."""
     from sacrebleu.metrics import TER
 
     return _score(TER(), "TER", hypotheses, references)

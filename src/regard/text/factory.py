@@ -39,10 +39,7 @@ def train_tokenizer(lines: Iterable[str], settings: BertTextSettings, symbols: S
 def train_tokenizer(
     lines: Iterable[str], settings: TextSettings | BertTextSettings, symbols: Sequence[str] = ()
 ) -> SubwordTokenizer | BertTokenizer:
-    """Train the tokenizer of `settings`; equal lines give equal files, byte by byte.
-
-    `symbols` are language tags and placeholders, which are tokens of their own (bpe only).
-    """
+    """Train the tokenizer of `settings`, the same for equal lines; `symbols` are tokens of their own (bpe only)."""
     if isinstance(settings, BertTextSettings):
         return trainers.train_bert_tokenizer(lines, settings)
     if settings.kind not in TRAINERS:

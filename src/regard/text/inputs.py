@@ -202,10 +202,7 @@ def encoding_of(encoding: HuggingFaceEncoding) -> Encoding:
 def truncate_pair(
     first: Encoding, second: Encoding | None, max_length: int, which: str
 ) -> tuple[Encoding, Encoding | None]:
-    """Truncate two texts to `max_length` tokens together.
-
-    "longer" is the authors' method: the longer text loses its last token, the second one if both are equal.
-    """
+    """Truncate two texts to `max_length` tokens together; "longer" cuts the longer one, or the second of equals."""
     if second is None:
         keep, keep_second = min(len(first), max_length), 0
     elif which == "first":

@@ -85,10 +85,7 @@ class SubwordTokenizer(Tokenizer):
         return "␣" + text[1:] if text.startswith(" ") else text
 
     def count_unknown_words(self, text: str) -> tuple[int, int]:
-        """Count the words that are encoded byte by byte, and all words.
-
-        Words of one byte (a digit, a comma) and spaces are not unknown.
-        """
+        """Count the words of two or more bytes that are encoded byte by byte, and all words; spaces are not words."""
         encoding = self._encoding(text)
         unknown = total = 0
         for _, group in groupby(zip(encoding.word_ids, encoding.ids, strict=True), key=lambda pair: pair[0]):

@@ -34,10 +34,7 @@ def tagged_language(token: str) -> str | None:
 
 
 def to_bytes(token: str) -> bytes:
-    """Return the bytes of a token; raise a KeyError for a character that is not a symbol.
-
-    Special tokens and tags have no bytes; a placeholder is written as it is.
-    """
+    """Return the bytes of a token (none for special tokens and tags); a KeyError for what is not a byte symbol."""
     if token in SPECIALS or tagged_language(token) is not None:
         return b""
     if token in PLACEHOLDERS:

@@ -104,9 +104,7 @@ def build_tokenizer(text: str) -> HuggingFaceTokenizer:
     """Make a `tokenizers.Tokenizer` of its JSON; a ValueError says what is wrong with it."""
     try:
         return HuggingFaceTokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more specific
-        raise ValueError(str(error)) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # a failed assertion in Rust, which is not an Exception
+    except BaseException as error:  # the library raises nothing more specific; an assertion in Rust is no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ValueError(str(error)) from error
