@@ -11,7 +11,7 @@ The extension of a file name says its format; what is not text stays byte by byt
     .txt     plain text: each line (lines.py)
     .html    a page (html.py); also .htm and .xhtml
     .srt     subtitles (lines.py)
-    .po      messages of programs (messages.py)
+    .po      messages of programs (lines.py)
     .docx    Word (docx.py)
 
 Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
@@ -25,8 +25,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from regard.documents.html import HtmlReader
-from regard.documents.lines import read_subtitles, read_text
-from regard.documents.messages import MessageDocument
+from regard.documents.lines import MessageDocument, read_subtitles, read_text
 from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocument
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation

@@ -300,7 +300,16 @@ def read_archive(content: bytes) -> list[tuple[zipfile.ZipInfo, bytes]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries, contents = archive.infolist(), list[bytes]()
-            check_sizes(entries, len(content))
+            names = [entry.filename for entry in entries]
+            total = sum(entry.file_size for entry in entries)
+            parts = max((entry.file_size for entry in entries if PARTS.match(entry.filename)), default=0)
+            is_bomb = total > SMALL and total > MAX_RATIO * len(content)
+            if len(names) > MAX_ENTRIES or total > MAX_TOTAL or parts > MAX_PART or is_bomb:
+                raise damaged(f"its {len(names):,} entries have {total:,} bytes unpacked", "too-large")
+            if len(set(names)) < len(names):
+                raise damaged("two of its entries have the same name")
+            if "word/document.xml" not in names:
+                raise damaged("it has no word/document.xml")
             for entry in entries:  # at most as much as it says itself
                 with archive.open(entry) as stream:
                     contents.append(stream.read(entry.file_size + 1))
@@ -309,20 +318,6 @@ def read_archive(content: bytes) -> list[tuple[zipfile.ZipInfo, bytes]]:
             return list(zip(entries, contents, strict=True))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
         raise damaged(f"it is not a zip archive that can be read: {error}") from error
-
-
-def check_sizes(entries: Sequence[zipfile.ZipInfo], size: int) -> None:
-    """Raise UserError for an archive that would be too large unpacked, or has a name twice."""
-    names = [entry.filename for entry in entries]
-    total = sum(entry.file_size for entry in entries)
-    parts = max((entry.file_size for entry in entries if PARTS.match(entry.filename)), default=0)
-    is_bomb = total > SMALL and total > MAX_RATIO * size
-    if len(names) > MAX_ENTRIES or total > MAX_TOTAL or parts > MAX_PART or is_bomb:
-        raise damaged(f"its {len(names):,} entries have {total:,} bytes unpacked", "too-large")
-    if len(set(names)) < len(names):
-        raise damaged("two of its entries have the same name")
-    if "word/document.xml" not in names:
-        raise damaged("it has no word/document.xml")
 
 
 def decode_xml(data: bytes, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Texts of lines: plain text, subtitles (.srt), and messages with line breaks inside of sentences.
+"""Texts of lines: plain text, subtitles (.srt), and messages (.po) with line breaks inside of sentences.
 
 plain text    every line is a passage; whitespace and line ends stay as they are
 subtitles     numbers and times stay, the text of each subtitle is a passage:
@@ -13,10 +13,13 @@ short texts   tags such as <i> and line breaks are taken out and put back by wor
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from regard.documents.markup import VOID, Item, PassageBuilder, Token, find_delimiters, read_markup
 from regard.documents.passage import Passage, ReadOptions, Slot, TemplateDocument
+from regard.documents.segment import Segment, SegmentTranslation
+from regard.errors import UserError
 
 _PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\})|<")
 BREAK = Token("open", "\n", "br")
@@ -101,3 +104,125 @@ def read_subtitles(text: str, options: ReadOptions) -> SubtitleDocument:
             slots.append(slot)
             copied = end.start()
     return SubtitleDocument([*template, text[copied:]], slots)
+
+
+# ---- messages of programs (.po of gettext) ---------------------------------------------------------------------------
+#
+# Entries without a translation get one, everything else stays as it is.
+#
+#     #, c-format
+#     msgid "%d file"                    -> msgstr[0]
+#     msgid_plural "%d files"            -> all other forms; the only form of languages without a plural
+#     msgstr[0] ""
+#     msgstr[1] ""
+#
+# Existing translations, also fuzzy ones, are kept: a person may have written them. So are the header and obsolete
+# entries. A line break inside of a sentence is put back by word alignment; other lines are texts of their own.
+
+_KEYWORD = re.compile(r'\s*(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*(".*")\s*$')
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_STRING = re.compile(r'\s*(".*")\s*$')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_TO_ESCAPE = {ord(value): f"\\{key}" for key, value in _ESCAPES.items()} | {ord('"'): '\\"', ord("\\"): "\\\\"}
+_HARD_BREAK = re.compile(r"(?<=[.!?:;。！？：；\n])\n|\n(?![a-zà-ÿ])|\n\Z")
+"""Where a line ends that is a text of its own: after punctuation, or before a line that does not go on."""
+
+
+@dataclass
+class Field:
+    """The value of a keyword in an entry, and its lines in the file."""
+
+    keyword: str
+    value: str
+    first: int
+    last: int
+
+
+Entry = dict[str, Field]
+"""A message: its keywords."""
+
+
+def missing(entry: Entry) -> Iterator[tuple[Field, str]]:
+    """The translations that are missing in a message, each with its source."""
+    source, plural = entry.get("msgid"), entry.get("msgid_plural")
+    forms = [item for name, item in entry.items() if name.startswith("msgstr")]
+    for item in forms if source and source.value else ():
+        if not item.value:
+            is_plural = plural is not None and (item.keyword != "msgstr[0]" or len(forms) == 1)
+            found = plural if is_plural else source
+            assert found is not None
+            yield item, found.value
+
+
+def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
+    """The entries of a file; comments, also obsolete entries, are none."""
+    entry, current = Entry(), None
+    for number, line in enumerate(lines):
+        if match := _KEYWORD.match(line):
+            if match[1] in ("msgctxt", "msgid") and any(name.startswith("msgstr") for name in entry):
+                yield entry
+                entry = Entry()
+            current = Field(match[1], unquote(match[2]), number, number + 1)
+            entry[match[1]] = current
+        elif (match := _STRING.match(line)) and current is not None:
+            current.value += unquote(match[1])
+            current.last = number + 1
+        elif line.strip() and not line.lstrip().startswith("#"):
+            problem = f"line {number + 1} of the file is not a line of gettext: {line.strip()[:60]!r}"
+            remedy = 'write msgid "...", msgstr "..." or a comment'
+            raise UserError(problem, remedy, code="bad-line", where=f"line {number + 1}")
+        else:
+            current = None
+    yield entry
+
+
+def unquote(text: str) -> str:
+    """The value of a quoted string."""
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1])
+
+
+def quote(keyword: str, value: str, end: str) -> str:
+    """A keyword with its value, in one line for each line of the value."""
+    lines = [line.translate(_TO_ESCAPE) for line in re.findall(r"[^\n]*\n|[^\n]+", value)]
+    if len(lines) > 1:
+        lines.insert(0, "")
+    return end.join([f'{keyword} "{lines[0] if lines else ""}"', *(f'"{line}"' for line in lines[1:])])
+
+
+class MessageDocument:
+    """The messages of a file; each is a document of its own."""
+
+    def __init__(self, text: str, options: ReadOptions) -> None:
+        self.lines = _LINES.findall(text)
+        self.missing = [item for entry in read_entries(self.lines) for item in missing(entry)]
+        self.messages = [read_message(source, options) for _, source in self.missing]
+        self.segments: list[Segment] = [segment for message in self.messages for segment in message.segments]
+
+    def render(self, translations: Sequence[SegmentTranslation]) -> str:
+        """The file with the missing translations."""
+        lines = list(self.lines)
+        used = 0
+        for (item, _), message in zip(self.missing, self.messages, strict=True):
+            count = len(message.segments)
+            value = message.render(translations[used : used + count])
+            used += count
+            last = lines[item.last - 1]
+            end = last[len(last.rstrip("\r\n")) :]
+            written = quote(item.keyword, value, end or "\n") + end
+            lines[item.first : item.last] = [written, *[""] * (item.last - item.first - 1)]
+        return "".join(lines)
+
+
+def read_message(text: str, options: ReadOptions) -> TemplateDocument:
+    """A message in texts of its own; a line break inside of a sentence is none."""
+    template: list[str | int] = []
+    slots: list[Slot] = []
+    copied = 0
+    for match in [*_HARD_BREAK.finditer(text), None]:
+        end = match.start() if match else len(text)
+        slot = read_lines(text[copied:end], options)
+        template += [text[copied:end] if slot is None else len(slots), match[0] if match else ""]
+        slots += [slot] if slot is not None else []
+        copied = match.end() if match else end
+    return TemplateDocument(template, slots)

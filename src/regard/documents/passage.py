@@ -198,7 +198,13 @@ class Passage:
         restored = restore(sentence.masked, translation.text, translation.links, self.options.placeholders)
         if not self.elements:
             return restored
-        return replace(restored, links=complete_links(sentence.masked.source, restored))
+        # Names, numbers and marks that both texts have once are linked; without links, words are in their order.
+        source = sentence.masked.source
+        certain = {target: span for span, target in equal_words(source, restored.text)}
+        targets, found = sorted(certain), restored.links or tuple(links_by_order(source, restored.text))
+        links = [link for link in found if not is_replaced(link[2:], targets)]
+        links += [(*span, *target) for target, span in certain.items()]
+        return replace(restored, links=tuple(sorted(links, key=lambda link: link[2:])))
 
 
 class Output:
@@ -262,18 +268,6 @@ class Output:
 def needs_blank(character: str) -> bool:
     """True if a blank is between a character and an element beside it."""
     return character.isalnum() and not is_wide(character)
-
-
-def complete_links(source: str, restored: RestoredSentence) -> tuple[Link, ...]:
-    """The links of a sentence, with certain ones in place of others, or words in their order if there are none.
-
-    Names, numbers and punctuation marks that both texts have once are linked to each other.
-    """
-    links = restored.links or tuple(links_by_order(source, restored.text))
-    certain = {target: span for span, target in equal_words(source, restored.text)}
-    targets = sorted(certain)
-    kept = (link for link in links if not is_replaced(link[2:], targets))
-    return tuple(sorted([*kept, *((*span, *target) for target, span in certain.items())], key=lambda link: link[2:]))
 
 
 def join_spans(spans: Sequence[Span], parts: Sequence[Protected]) -> list[Span]:
