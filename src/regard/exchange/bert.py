@@ -383,41 +383,31 @@ def check_shapes(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
 # ---- RoBERTa and DistilBERT ------------------------------------------------------------------------------------------
 
 
-def read_roberta(files: ModelFiles) -> ModelFiles:
-    """A RoBERTa as a BERT."""
-    config = files.config
-    folders.check_fixed_values(config, ROBERTA_FIXED, files.config_path, "RoBERTa")
-    skipped = folders.read_value(config, "pad_token_id", int, 1, files.config_path) + 1
-    positions = folders.read_count(config, "max_position_embeddings", None, files.config_path) - skipped
-    tensors = {rename(name, ROBERTA_MODULES): tensor for name, tensor in files.tensors.items()}
-    if POSITIONS in tensors:
-        tensors[POSITIONS] = tensors[POSITIONS][skipped:]
-    return replace(files, config=as_bert_config(config, "Roberta", max_position_embeddings=positions), tensors=tensors)
-
-
-def read_distilbert(files: ModelFiles) -> ModelFiles:
-    """A DistilBERT as a BERT."""
-    config = files.config
-    folders.require_keys(config, [*DISTILBERT_KEYS, "max_position_embeddings", "vocab_size"], files.config_path)
-    width = folders.read_count(config, "dim", None, files.config_path)
-    tensors = {rename(name, DISTILBERT_MODULES): tensor for name, tensor in files.tensors.items()}
-    tensors[SEGMENTS] = torch.zeros(1, width)
-    values = {key: config[name] for name, key in DISTILBERT_KEYS.items()}
-    values |= {"type_vocab_size": 1, "layer_norm_eps": 1e-12, POOLER_ACTIVATION: "relu"}
-    return replace(files, config=as_bert_config(config, "DistilBert", **values), tensors=tensors)
-
-
 def as_bert(files: ModelFiles) -> ModelFiles:
     """The same model with the names of BERT."""
-    readers = {"bert": lambda files: files, "roberta": read_roberta, "distilbert": read_distilbert}
-    return readers[files.config["model_type"]](files)
-
-
-def as_bert_config(config: Config, prefix: str, **values: object) -> Config:
-    """A config.json with the class and other values of a BERT."""
-    classes = config.get("architectures") or []
+    config, path, kind = files.config, files.config_path, files.config["model_type"]
+    if kind == "bert":
+        return files
+    modules = {"roberta": ROBERTA_MODULES, "distilbert": DISTILBERT_MODULES}[kind]
+    tensors = {rename(name, modules): tensor for name, tensor in files.tensors.items()}
+    if kind == "roberta":
+        folders.check_fixed_values(config, ROBERTA_FIXED, path, "RoBERTa")
+        skipped = folders.read_value(config, "pad_token_id", int, 1, path) + 1
+        values: Config = {
+            "max_position_embeddings": folders.read_count(config, "max_position_embeddings", None, path) - skipped
+        }
+        if POSITIONS in tensors:
+            tensors[POSITIONS] = tensors[POSITIONS][skipped:]
+    else:
+        folders.require_keys(config, [*DISTILBERT_KEYS, "max_position_embeddings", "vocab_size"], path)
+        tensors[SEGMENTS] = torch.zeros(1, folders.read_count(config, "dim", None, path))
+        values = {key: config[name] for name, key in DISTILBERT_KEYS.items()}
+        values |= {"type_vocab_size": 1, "layer_norm_eps": 1e-12, POOLER_ACTIVATION: "relu"}
+    prefix, classes = {"roberta": "Roberta", "distilbert": "DistilBert"}[kind], config.get("architectures") or []
     architectures = [f"Bert{name.removeprefix(prefix)}" if isinstance(name, str) else name for name in classes]
-    return config | {"model_type": "bert", "architectures": architectures} | values
+    return replace(
+        files, config=config | {"model_type": "bert", "architectures": architectures} | values, tensors=tensors
+    )
 
 
 # ---- tokenizers ------------------------------------------------------------------------------------------------------

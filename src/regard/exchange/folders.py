@@ -316,7 +316,13 @@ def read_onnx_weights(path: Path) -> Tensors:
     except Exception as error:  # protobuf and onnx raise many kinds
         raise damaged(f"{path} is damaged or is not an ONNX model: {error}", path) from error
     weights = {name: tensor for name, tensor in dequantized(constants).items() if tensor.is_floating_point()}
-    return without_wrapper(name_matrices(graph, weights))
+    weights = name_matrices(graph, weights)
+    found = next((match for name in weights if (match := WORDS.match(name))), None)
+    if found is None:
+        return weights
+    wrapper, encoder = found[1], found[2] or ""  # a module around the model is left out, and other modules in it
+    names = {name.removeprefix(wrapper): tensor for name, tensor in weights.items() if name.startswith(wrapper)}
+    return {name: tensor for name, tensor in names.items() if not encoder or name.startswith((encoder, *HEADS))}
 
 
 def dequantized(constants: Tensors) -> Tensors:
@@ -345,13 +351,3 @@ def name_matrices(graph: "GraphProto", weights: Tensors) -> Tensors:
         matrix: Tensor = weights[constant]
         named[f"{layer[1].replace('/', '.')}.weight"] = matrix if as_torch else matrix.t().contiguous()
     return named
-
-
-def without_wrapper(weights: Tensors) -> Tensors:
-    """The weights without the name of a module around the model, and without those of other modules in it."""
-    found = next((match for name in weights if (match := WORDS.match(name))), None)
-    if found is None:
-        return weights
-    wrapper, encoder = found[1], found[2] or ""
-    names = {name.removeprefix(wrapper): tensor for name, tensor in weights.items() if name.startswith(wrapper)}
-    return {name: tensor for name, tensor in names.items() if not encoder or name.startswith((encoder, *HEADS))}

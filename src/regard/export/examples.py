@@ -64,7 +64,11 @@ def comparison_examples(task: AnyTask, sentences: Path | None = None, limit: int
         lines = [line for line in read_text(sentences).splitlines() if line.strip()]
         parsed = [parse_json_line(line, f"{sentences}:{number}") for number, line in enumerate(lines, 1)]
         values = [task.parse(value, f"{sentences}:{number}") for number, value in enumerate(parsed, 1)]
-        return Examples(spread(in_all_directions(task, values), limit), sentences.name)
+        directions = task.languages.directions if task.languages is not None else ()
+        targets = dict.fromkeys(target for _, target in directions)
+        if len(targets) > 1:  # each example once for every language that the run writes, unless it names one
+            values = [value if "to" in value else {**value, "to": to} for to in targets for value in values]
+        return Examples(spread(values, limit), sentences.name)
     try:
         examples = [dict(example) for example in list(task.read("valid"))]
     except UserError:  # an imported run has none, and the files of another one may be gone
@@ -114,15 +118,6 @@ def built_in(task: AnyTask) -> list[Example]:
         }  # fmt: skip
         values.append(task.parse({key: fields[key] for key in input_keys(task) if key in fields}))
     return [shorten(task, value) for value in values]
-
-
-def in_all_directions(task: AnyTask, examples: Sequence[Example]) -> list[Example]:
-    """Each example once for every language that the run writes, unless it names one."""
-    directions = task.languages.directions if task.languages is not None else ()
-    targets = list(dict.fromkeys(target for _, target in directions))
-    if len(targets) < 2:
-        return list(examples)
-    return [example if "to" in example else {**example, "to": to} for to in targets for example in examples]
 
 
 def spread(examples: Sequence[Example], limit: int) -> list[Example]:

@@ -138,17 +138,16 @@ class Model:
     @cached_property
     def models(self) -> list[nn.Module]:
         """The model of every run. Not every engine needs them; attention weights always come from them."""
-        return [self._precise(run.model(self.checkpoint, self.world.device)) for run in self.runs]
+        models = [run.model(self.checkpoint, self.world.device) for run in self.runs]
+        if self.world.precision == "fp32":
+            return models
+        counted = [next(model.parameters(), None) is None for model in models]  # counts of n-grams stay exact
+        return [model if exact else model.to(torch.bfloat16) for model, exact in zip(models, counted, strict=True)]
 
     @property
     def model(self) -> nn.Module:
         """The model of the first run."""
         return self.models[0]
-
-    def _precise(self, model: nn.Module) -> nn.Module:
-        """bf16 weights if precision is bf16; the counts of an n-gram model stay exact."""
-        counted = next(model.parameters(), None) is None
-        return model if counted or self.world.precision == "fp32" else model.to(torch.bfloat16)
 
     @cached_property
     def engine(self) -> nn.Module | Engine:
@@ -189,16 +188,13 @@ class Model:
         """
         task, one = self._configured(options), isinstance(inputs, str | Mapping)
         if is_frame(inputs):
-            pairs = self._stream(task, (parse_input(task, *row) for row in self._rows(inputs)))
+            rows = enumerate(frame_examples(inputs, self.task))
+            pairs = self._stream(task, (parse_input(task, row, f"row {number}") for number, row in rows))
             columns = [operations.output_columns(task, prediction) for _, prediction in pairs]
             return inputs.assign(**{name: [row[name] for row in columns] for name in columns[0]}) if columns else inputs
         pairs = self.stream_pairs([inputs] if one else inputs, **options)  # type: ignore[list-item, arg-type]
         predictions = Predictions(Prediction(prediction, example, task) for example, prediction in pairs)
         return predictions[0] if one else predictions
-
-    def _rows(self, frame: Frame) -> Iterator[tuple[Example, str]]:
-        """The rows of a frame as inputs, each with its name in errors."""
-        return ((row, f"row {number}") for number, row in enumerate(frame_examples(frame, self.task)))
 
     def _configured(self, options: Mapping[str, object]) -> AnyTask:
         """The task with options of prediction, ready to predict."""

@@ -75,7 +75,9 @@ def train(
                 run = stack.enter_context(open_folder(recipe, folder, resume, report))
                 run.prepare(report)
                 stores = run.open_stores(report, progress)
-                warn_about_data(run, report)
+                if not run.checkpoints.all():
+                    samples = {split: some_examples(run.task, split, TESTED_EXAMPLES) for split in ("train", "valid")}
+                    report_advice(run.task.checks.data_warnings(samples) or (), report)
             except UserError as error:
                 failure = error
         failure = broadcast_from_rank0(failure, world)
@@ -118,14 +120,6 @@ def check_processes(recipe: Recipe, world: World) -> None:
             code="unsupported",
             where="model.norm_kind",
         )
-
-
-def warn_about_data(run: Run, report: Report) -> None:
-    """Report signs that the examples are wrong, unless training goes on."""
-    if run.checkpoints.all():
-        return
-    samples = {split: some_examples(run.task, split, TESTED_EXAMPLES) for split in ("train", "valid")}
-    report_advice(run.task.checks.data_warnings(samples) or (), report)
 
 
 def report_advice(warnings: Iterable[Advice], report: Report) -> None:
