@@ -121,13 +121,17 @@ def test_the_same_sentence_has_the_same_translation_everywhere(
 
 
 def test_scores_of_hypotheses_are_those_of_torch(onnx: Exported, run: Path) -> None:
-    from regard.engines.onnx import onnx_engine
+    import torch
+
+    from regard.engines.onnx import open_onnx
+    from regard.engines.stepper_engine import StepperEngine
     from regard.tasks.seq2seq import SYMBOLS
 
     task: Any = Run.open(run).task.configure(search="beam", beam=4, nbest=3)
     examples = [{"src": line, "prefix": "eins"} for line in LINES[:4]]
     ours = task.predict(Model([Run.open(run)], device="cpu").engine, examples)
-    theirs = task.predict(onnx_engine(onnx.folder, SYMBOLS), examples)
+    stepper: Any = open_onnx(onnx.folder)
+    theirs = task.predict(StepperEngine(stepper, SYMBOLS, torch.device("cpu")), examples)
     for one, other in zip(ours, theirs, strict=True):
         assert [item["tokens"] for item in one["hypotheses"]] == [item["tokens"] for item in other["hypotheses"]]
         scores = [[item["score"] for item in prediction["hypotheses"]] for prediction in (one, other)]

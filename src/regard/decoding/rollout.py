@@ -65,7 +65,9 @@ def rollout(
 
         done = ~active.any(dim=1)
         if should_compact(done):
-            for sentence, hypotheses in zip(sentences[done].tolist(), _scored(batch.keep(done), rules), strict=True):
+            ended = batch.keep(done)
+            ended = replace(ended, score=ended.log_prob / length_penalty(ended.length, rules.alpha))
+            for sentence, hypotheses in zip(sentences[done].tolist(), ended.hypotheses(), strict=True):
                 results[sentence] = hypotheses
             keep = (~done).nonzero()[:, 0]
             if not len(keep):
@@ -106,7 +108,3 @@ def _append(batch: HypothesisBatch, steps: list[tuple[Tensor, Tensor]], active: 
         log_prob=log_prob,
         finished=batch.finished | (active & (last == eos)),
     )
-
-
-def _scored(batch: HypothesisBatch, rules: Rules) -> list[list[Hypothesis]]:
-    return replace(batch, score=batch.log_prob / length_penalty(batch.length, rules.alpha)).hypotheses()

@@ -253,18 +253,14 @@ class DeviceEngine:
         """Slots of this shape for this search, reused or new."""
         key = (shape, settings.search, settings.nbest, settings.alpha, settings.loop_guard)
         if key not in self.slot_batches:
-            self._evict(shape)
+            while self.slot_batches:  # delete the least recently used slots until this shape fits into the memory
+                used = sum(batch.shape.bytes(self.model) for batch in self.slot_batches.values())
+                if used + shape.bytes(self.model) <= self.memory:
+                    break
+                self.slot_batches.popitem(last=False)
             self.slot_batches[key] = self._build(shape, settings)
         self.slot_batches.move_to_end(key)
         return self.slot_batches[key]
-
-    def _evict(self, shape: SlotShape) -> None:
-        """Delete the least recently used slots until this shape fits into the memory."""
-        while self.slot_batches:
-            used = sum(batch.shape.bytes(self.model) for batch in self.slot_batches.values())
-            if used + shape.bytes(self.model) <= self.memory:
-                break
-            self.slot_batches.popitem(last=False)
 
     def _build(self, shape: SlotShape, settings: DecodingSettings) -> SlotBatch:
         rules, backend = build_rules(settings, self.symbols), self.backend

@@ -14,22 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
-from regard.exchange.graphs import (
-    ATTENTION_MASK,
-    BATCH,
-    EXTENSIONS,
-    HYPOTHESES,
-    INPUT_IDS,
-    PAST,
-    TOKEN_TYPES,
-    WORDS,
-    Signature,
-    Value,
-    read_signatures,
-)
+from regard.exchange import graphs
 
 Runner = Callable[[Mapping[str, Tensor]], list[Tensor]]
-START = {HYPOTHESES: 1, PAST: 0}
+START = {graphs.HYPOTHESES: 1, graphs.PAST: 0}
 """Sizes of the axes of a state before the first token."""
 
 
@@ -38,7 +26,7 @@ class GraphState:
     """The tensors of a state by name: batch is the first axis of all but scalars, hypotheses the second of some."""
 
     tensors: dict[str, Tensor]
-    values: Mapping[str, Value]
+    values: Mapping[str, graphs.Value]
 
     def reorder(self, parents: Tensor) -> "GraphState":
         """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
@@ -47,11 +35,11 @@ class GraphState:
             rows = (parents + torch.arange(x.size(0))[:, None] * x.size(1)).flatten()
             return x.flatten(0, 1).index_select(0, rows).unflatten(0, (x.size(0), -1))
 
-        return self.map(lambda x, axes: gather(x) if HYPOTHESES in axes else x)
+        return self.map(lambda x, axes: gather(x) if graphs.HYPOTHESES in axes else x)
 
     def keep(self, sentences: Tensor) -> "GraphState":
         """Keep only these sentences, in this order."""
-        return self.map(lambda x, axes: x.index_select(0, sentences) if BATCH in axes else x)
+        return self.map(lambda x, axes: x.index_select(0, sentences) if graphs.BATCH in axes else x)
 
     def map(self, function: Callable[[Tensor, tuple[str | int, ...]], Tensor]) -> "GraphState":
         """A function of a tensor and its axes, applied to all tensors."""
@@ -62,7 +50,7 @@ class GraphState:
 class GraphStepper:
     """The encoder and the decoder of an exported model; a language model has only a decoder."""
 
-    def __init__(self, signatures: Sequence[Signature], runners: Mapping[str, Runner]) -> None:
+    def __init__(self, signatures: Sequence[graphs.Signature], runners: Mapping[str, Runner]) -> None:
         by_name = {signature.name: signature for signature in signatures}
         self.encoder, self.decoder, self.runners = by_name.get("encoder"), by_name["decoder"], runners
         self.values = {value.name: value for value in self.decoder.state}
@@ -73,13 +61,13 @@ class GraphStepper:
             return GraphState(
                 {value.name: zeros(value, source.ids.size(0)) for value in self.decoder.state}, self.values
             )
-        outputs = self.runners["encoder"]({INPUT_IDS: source.ids, ATTENTION_MASK: mask_of(source)})
+        outputs = self.runners["encoder"]({graphs.INPUT_IDS: source.ids, graphs.ATTENTION_MASK: mask_of(source)})
         names = [value.name for value in self.encoder.outputs]
         return GraphState(dict(zip(names, outputs, strict=True)), self.values)
 
     def step(self, tokens: Tensor, state: GraphState) -> tuple[Tensor, GraphState]:
         """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
-        logits, *changed = self.runners["decoder"]({INPUT_IDS: tokens, **state.tensors})
+        logits, *changed = self.runners["decoder"]({graphs.INPUT_IDS: tokens, **state.tensors})
         new = dict(zip(self.decoder.changing, changed, strict=True))
         return logits, GraphState(state.tensors | new, self.values)
 
@@ -99,8 +87,8 @@ class GraphModel(nn.Module):
     def run(self, tokens: Tokens, segments: Tensor | None, words: Tensor | None = None) -> list[Tensor]:
         """All outputs of the graph."""
         types = torch.zeros_like(tokens.ids) if segments is None else segments
-        inputs = {INPUT_IDS: tokens.ids, ATTENTION_MASK: mask_of(tokens), TOKEN_TYPES: types}
-        return self.runner(inputs if words is None else {**inputs, WORDS: words})
+        inputs = {graphs.INPUT_IDS: tokens.ids, graphs.ATTENTION_MASK: mask_of(tokens), graphs.TOKEN_TYPES: types}
+        return self.runner(inputs if words is None else {**inputs, graphs.WORDS: words})
 
 
 @dataclass(frozen=True)
@@ -129,25 +117,20 @@ class GraphParser(GraphModel):
         return tuple(self.run(tokens, segments, more[0]))
 
 
-def graph_model(signature: Signature, runner: Runner) -> GraphModel:
-    """The model of a graph, by the names of its outputs."""
-    names = [value.name for value in signature.outputs]
-    kinds = {"next_logits": GraphPretraining, "relations": GraphParser}
-    return next((kind for name, kind in kinds.items() if name in names), GraphModel)(runner).eval()
-
-
 def open_graphs(
-    folder: Path, target: str, open_graph: Callable[[Path, Signature], Runner]
+    folder: Path, target: str, open_graph: Callable[[Path, graphs.Signature], Runner]
 ) -> "GraphStepper | GraphModel":
     """What the graphs in a folder are: a stepper, or a text encoder with a head."""
-    signatures = read_signatures(folder)
-    runners = {item.name: open_graph(folder / f"{item.name}{EXTENSIONS[target]}", item) for item in signatures}
+    signatures = graphs.read_signatures(folder)
+    runners = {item.name: open_graph(folder / f"{item.name}{graphs.EXTENSIONS[target]}", item) for item in signatures}
     if "model" in runners:
-        return graph_model(signatures[0], runners["model"])
+        names = [value.name for value in signatures[0].outputs]
+        kinds = {"next_logits": GraphPretraining, "relations": GraphParser}
+        return next((kind for name, kind in kinds.items() if name in names), GraphModel)(runners["model"]).eval()
     return GraphStepper(signatures, runners)
 
 
-def torch_runner(path: Path, signature: Signature) -> Runner:
+def torch_runner(path: Path, signature: graphs.Signature) -> Runner:
     """A runner of a .pt2 file."""
     module = torch.export.load(path).module()
 
@@ -164,8 +147,8 @@ def mask_of(tokens: Tokens) -> Tensor:
     return tokens.layout.not_padding.long()
 
 
-def zeros(value: Value, sentences: int) -> Tensor:
+def zeros(value: graphs.Value, sentences: int) -> Tensor:
     """A value of the state of a language model before the first token."""
-    sizes = START | {BATCH: sentences}
+    sizes = START | {graphs.BATCH: sentences}
     shape = [sizes[axis] if isinstance(axis, str) else axis for axis in value.axes]
     return torch.zeros(shape, dtype=getattr(torch, value.dtype))

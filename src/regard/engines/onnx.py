@@ -10,9 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.decoding.stepper import Symbols
-from regard.engines.graphs import GraphModel, GraphState, GraphStepper, Runner, open_graphs
-from regard.engines.stepper_engine import StepperEngine
+from regard.engines.graphs import GraphModel, GraphStepper, Runner, open_graphs
 from regard.errors import UserError
 from regard.exchange.graphs import Signature, missing_onnx
 
@@ -20,13 +18,6 @@ from regard.exchange.graphs import Signature, missing_onnx
 def open_onnx(folder: Path, threads: int | None = None) -> GraphStepper | GraphModel:
     """The ONNX graphs of a folder, run with as many threads as torch by default."""
     return open_graphs(folder, "onnx", partial(onnx_runner, threads=threads or torch.get_num_threads()))
-
-
-def onnx_engine(folder: Path, symbols: Symbols, threads: int | None = None) -> StepperEngine[GraphState]:
-    """The engine of a model that writes a text."""
-    stepper = open_onnx(folder, threads)
-    assert isinstance(stepper, GraphStepper)
-    return StepperEngine(stepper, symbols, torch.device("cpu"))
 
 
 def onnx_runner(path: Path, signature: Signature, threads: int) -> Runner:

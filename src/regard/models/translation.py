@@ -10,7 +10,6 @@ from regard.config import by_kind
 from regard.models.convolutional import Convolutional, ConvolutionalSettings
 from regard.models.masked import MaskedSettings, MaskedTransformer
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
-from regard.models.settings import ModelSettings
 from regard.models.transformer import Transformer, TransformerSettings
 from regard.plugins import Registry
 
@@ -32,8 +31,3 @@ TRANSLATION_MODELS: Registry[Callable[..., nn.Module]] = Registry(
     },
 )
 """The model of each kind: `Model(settings, source vocabulary size, target vocabulary size)`."""
-
-
-def build_translation_model(settings: ModelSettings, src_vocabulary: int, tgt_vocabulary: int) -> nn.Module:
-    """Build the model of these settings, with new weights, for vocabularies of these sizes."""
-    return TRANSLATION_MODELS[settings.kind](settings, src_vocabulary, tgt_vocabulary)

@@ -40,7 +40,7 @@ from regard.metrics.score import Score, perplexity
 from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
-from regard.models.translation import TranslationModelSettings, build_translation_model
+from regard.models.translation import TRANSLATION_MODELS, TranslationModelSettings
 from regard.reading import check_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
@@ -304,7 +304,8 @@ class Seq2Seq(Task[R, Pairs]):
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def new_model(self) -> nn.Module:
-        return build_translation_model(self.recipe.model, len(self.src_tokenizer), len(self.tgt_tokenizer))
+        settings = self.recipe.model
+        return TRANSLATION_MODELS[settings.kind](settings, len(self.src_tokenizer), len(self.tgt_tokenizer))
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         training = self.recipe.training

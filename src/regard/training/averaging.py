@@ -67,7 +67,16 @@ def average_checkpoints(paths: Sequence[Path]) -> Tensors:
     sums = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in first.items()}
     for path in paths[1:]:
         weights = read_weights(path)
-        _require_same_shapes(paths[0], first, path, weights)
+        for name in sorted(first.keys() | weights.keys()):
+            shapes = [tuple(tensors[name].shape) if name in tensors else None for tensors in (first, weights)]
+            if shapes[0] != shapes[1]:
+                raise UserError(
+                    f"{path} and {paths[0]} are checkpoints of different models: "
+                    f"{name} is {shapes[1] or 'missing'} and {shapes[0] or 'missing'}",
+                    "average checkpoints of one run",
+                    code="other-model",
+                    where=path,
+                )
         for name, tensor in weights.items():
             if tensor.is_floating_point():
                 sums[name] += tensor
@@ -81,16 +90,3 @@ def average_checkpoints(paths: Sequence[Path]) -> Tensors:
         name: (total / len(paths)).to(first[name].dtype) if first[name].is_floating_point() else total
         for name, total in sums.items()
     }
-
-
-def _require_same_shapes(first_path: Path, first: Tensors, path: Path, weights: Tensors) -> None:
-    for name in sorted(first.keys() | weights.keys()):
-        shapes = [tuple(tensors[name].shape) if name in tensors else None for tensors in (first, weights)]
-        if shapes[0] != shapes[1]:
-            raise UserError(
-                f"{path} and {first_path} are checkpoints of different models: "
-                f"{name} is {shapes[1] or 'missing'} and {shapes[0] or 'missing'}",
-                "average checkpoints of one run",
-                code="other-model",
-                where=path,
-            )

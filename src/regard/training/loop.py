@@ -159,7 +159,13 @@ class _Loop(Generic[B]):
         self.accumulator.pause()
         self.state.require_finite(self.checkpoints)
         validation = broadcast_from_rank0(self._evaluate() if self.world.is_main else Validation({}), self.world)
-        self._require_monitored(validation.metrics)
+        if self.settings.monitor not in validation.metrics:
+            raise UserError(
+                f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task",
+                f"write one of {', '.join(sorted(validation.metrics))}",
+                code="invalid-setting",
+                where="training.monitor",
+            )
         progress = self.progress
         is_best = progress.record_validation(validation.metrics)
         self._tick()
@@ -192,15 +198,6 @@ class _Loop(Generic[B]):
             validation = self.task.validate(model)
         self.model.train()
         return validation
-
-    def _require_monitored(self, metrics: dict[str, float]) -> None:
-        if self.settings.monitor not in metrics:
-            raise UserError(
-                f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task",
-                f"write one of {', '.join(sorted(metrics))}",
-                code="invalid-setting",
-                where="training.monitor",
-            )
 
     def _report(self) -> None:
         self.accumulator.pause()

@@ -109,20 +109,16 @@ def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> No
     for key, value in moments.items():
         moment, _, name = key.partition(":")
         if name in order and moment in known:
-            check_moment(key, value, parameters[name].shape)
+            shape = parameters[name].shape
+            if value.shape not in (shape, torch.Size(())):
+                raise UserError(
+                    f"the checkpoint is damaged: {key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}",
+                    "use another checkpoint",
+                    code="damaged-file",
+                    where=key,
+                )
             state.setdefault(order.index(name), {})[moment] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def check_moment(key: str, value: Tensor, shape: torch.Size) -> None:
-    """Raise a UserError if a moment has neither the shape of its parameter nor is a single number."""
-    if value.shape not in (shape, torch.Size(())):
-        raise UserError(
-            f"the checkpoint is damaged: {key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}",
-            "use another checkpoint",
-            code="damaged-file",
-            where=key,
-        )
 
 
 def all_finite(model: nn.Module) -> bool:
