@@ -59,18 +59,11 @@ def bits_per_character(nll_sum: float, characters: int) -> float:
 def language_scores(nll_sum: float, tokens: int, words: int, characters: int, note: str = "") -> list[Score]:
     """Scores per token, word and character of a likelihood in nats; `note` describes the text."""
     note = f"; {note}" if note else ""
+    per_token = f"per token of this run's vocabulary, {tokens:,} tokens{note}"
+    per_word = f"per word between blanks, the end of a line is one more, {words:,} words{note}"
+    per_character = f"{characters:,} characters, one for the end of each line{note}"
     return [
-        Score(
-            "perplexity", perplexity(nll_sum, tokens), f"per token of this run's vocabulary, {tokens:,} tokens{note}"
-        ),
-        Score(
-            "word perplexity",
-            perplexity(nll_sum, words),
-            f"per word between blanks, the end of a line is one more, {words:,} words{note}",
-        ),
-        Score(
-            "bits per character",
-            bits_per_character(nll_sum, characters),
-            f"{characters:,} characters, one for the end of each line{note}",
-        ),
+        Score("perplexity", perplexity(nll_sum, tokens), per_token),
+        Score("word perplexity", perplexity(nll_sum, words), per_word),
+        Score("bits per character", bits_per_character(nll_sum, characters), per_character),
     ]
