@@ -116,15 +116,13 @@ def apply_overrides(values: SettingsTable, overrides: Sequence[str]) -> Settings
         keys = path.strip().split(".")
         shown = shorten(override)
         if not equals or not all(keys) or len(keys) > MAX_KEY_PARTS:
-            problem, remedy = f"{shown!r} is not a setting", "write name=value, for example training.max_steps=1000"
+            problem, remedy = f"{shown!r} is not a setting", "use name=value, e.g. training.max_steps=1000"
             raise UserError(problem, remedy, code="bad-override", where=shown)
         table = result
         for key in keys[:-1]:
             table = table.setdefault(key, {})
             if not isinstance(table, dict):
-                raise UserError(
-                    f"{shown!r}: {key} is a value, not a group of settings", code="bad-override", where=shown
-                )
+                raise UserError(f"{shown!r}: {key} is a single setting, not a group", code="bad-override", where=shown)
         try:
             table[keys[-1]] = parse_toml(f"value = {text.strip()}")["value"]
         except tomllib.TOMLDecodeError:

@@ -180,7 +180,7 @@ def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:
 
 
 def parse_toml(text: str) -> JsonObject:
-    """Parse TOML; a ValueError says what is wrong, also for what has no end in practice (a key of 100,000 parts)."""
+    """Parse TOML; raise ValueError for invalid text, deep nesting or keys that take too long to parse."""
     if _LONG_KEY.search(text):
         raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
     try:

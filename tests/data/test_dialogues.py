@@ -116,7 +116,7 @@ def test_the_split_of_a_dialogue_depends_on_its_turns_only(tmp_path: Path) -> No
 
 
 def test_a_file_too_small_for_a_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="none of the 2 dialogues") as error:
+    with pytest.raises(UserError, match="only 2 dialogues") as error:
         read(tmp_path, split="test")
     assert error.value.code == "no-data" and "2%" in error.value.remedy
     assert list(read_records(talk(), tmp_path, PAIRS))

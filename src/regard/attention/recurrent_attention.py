@@ -237,7 +237,7 @@ def gaussian(centres: Tensor, keys: Padded, sigma: float) -> Tensor:
 
 
 def check_window(kind: str, window: int) -> int:
-    """Return the window if it has a width; a window of 0 holds one token, and its Gaussian has no width."""
+    """Return the window; raise ValueError if it is below 1, because the Gaussian would have width 0."""
     if window < 1:
         raise ValueError(f"attention = {kind} needs a window of 1 or more to either side, not {window}")
     return window

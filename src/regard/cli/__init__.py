@@ -76,7 +76,7 @@ def _flushed(status: int) -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
             problem = f"stdout cannot be written: {error.strerror}"
-            print_error(UserError(problem, "free some space and try again", code="disk-full"))
+            print_error(UserError(problem, "free disk space and run the command again", code="disk-full"))
         return USER_ERROR
     return status
 

@@ -30,12 +30,12 @@ def align(
     ] = 200,
     layer: Layer = None,
     head: Head = None,
-    by: Annotated[str, Option(metavar="words|tokens", help="Only with `--output`: units to link.")] = "words",
+    by: Annotated[str, Option(metavar="words|tokens", help="Only with `--output`: units to align.")] = "words",
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="FILE", help="File for the links, one line per pair, e.g. 0-0 1-2."),
+        Option("--output", "-o", metavar="FILE", help="Write the alignment, e.g. 0-0 1-2 per pair."),
     ] = None,
-    save: Annotated[bool, Option("--save", help="Choose the head for documents: write alignment.json.")] = False,
+    save: Annotated[bool, Option("--save", help="Save the best head for translating documents.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a translation run's cross-attention as a word alignment.
@@ -84,14 +84,14 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     from regard.run.alignment import measure_heads, save_head
 
     if translator.run.outputs != translator.run.folder:
-        problem = "`--save` changes the run, and bundled runs cannot be changed"
+        problem = "`--save` cannot change a bundled run"
         remedy = "make a copy first: `regard compress translator --folder FOLDER`, then `regard align FOLDER --save`"
         raise UserError(problem, remedy, code="unwritable", where=translator.run.folder)
     targets = [str(example["tgt"]) for example in examples]
     measured = measure_heads(translator, examples, targets)
     if not measured:
-        problem = "no sentence has a name, number or punctuation mark (but the last one) in common with its translation"
-        remedy = "measure more sentences (`--sentences`) or other data (`--src` and `--tgt`)"
+        problem = "no source shares a name, a number or punctuation (except at the end) with its translation"
+        remedy = "use more sentences (`--sentences`) or other data (`--src` and `--tgt`)"
         raise UserError(problem, remedy, code="no-data", where="sentences")
     save_head(translator.run, measured[0].head)
     if as_json:
@@ -116,8 +116,8 @@ def select_head(measured: "AlignmentReport", layer: int | None, head: int | None
     selected = AlignmentHead(max(item.layer for item in heads) if layer is None else layer, head or 0)
     if selected not in heads:
         layers, per_layer = max(item.layer for item in heads), max(item.head for item in heads)
-        problem = f"there is no {selected}"
-        remedy = f"this model has layers 1 to {layers} with {per_layer} heads each"
+        problem = f"the model has no {selected}"
+        remedy = f"choose a layer from 1 to {layers} and a head from 1 to {per_layer}"
         raise UserError(problem, remedy, code="invalid-option", where="layer" if selected.layer > layers else "head")
     return selected
 

@@ -39,7 +39,7 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
     for name, number, count in (("layer", layer, layers), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
             raise UserError(
-                f"there is no {name} {number}", f"choose a number from 1 to {count}", code="invalid-option", where=name
+                f"the model has no {name} {number}", f"choose 1 to {count}", code="invalid-option", where=name
             )
     number = layer or layers
     selected = weights[number - 1]

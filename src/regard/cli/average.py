@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def average(
     run: RunFolder,
-    last: Annotated[int, Option(metavar="CHECKPOINTS", min=2, help="Number of last checkpoints to average.")] = 5,
+    last: Annotated[int, Option(metavar="CHECKPOINTS", min=2, help="Average this many recent checkpoints.")] = 5,
     checkpoints: Annotated[
         str, Option(metavar="NAME,NAME", help="Checkpoints to average instead, e.g. step-00001000,step-00002000.")
     ] = "",
@@ -107,16 +107,16 @@ def named_checkpoints(run: "Run", names: str) -> list[Path]:
     paths = list(dict.fromkeys(resolved))
     if len(paths) < 2:
         problem = f"`--checkpoints {names}` names fewer than two checkpoints"
-        raise UserError(problem, f"the run has {saved_names(run)}", code="too-few-checkpoints", where="checkpoints")
+        raise UserError(problem, f"choose from {saved_names(run)}", code="too-few-checkpoints", where="checkpoints")
     return paths
 
 
 def last_checkpoints(run: "Run", count: int) -> list[Path]:
     """The last checkpoints, at least two; a note if there are fewer than `count`."""
     paths = run.checkpoints.all()[-count:]
-    remedy = f"to keep as many, train with `training.keep={count}`"
+    remedy = f"train with `training.keep={count}` to keep {count} checkpoints"
     if len(paths) < 2:
-        problem = f"{run.folder} has {saved_names(run) or 'no checkpoint'}: an average needs two"
+        problem = f"{run.folder} has only {saved_names(run) or 'no checkpoints'}; averaging needs at least two"
         raise UserError(problem, remedy, code="too-few-checkpoints", where=run.folder)
     if len(paths) < count:
         report(f"note: the run has only {len(paths)} checkpoints, not {count}; {remedy}")

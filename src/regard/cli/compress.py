@@ -12,9 +12,9 @@ from regard.cli.screen import print_json, print_result
 
 def compress(
     run: RunFolder,
-    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="The folder of the copy.")],
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the copy.")],
     checkpoint: Annotated[
-        str, typer.Option(metavar="NAME", help="best, last, averaged (see regard average) or step-00001000.")
+        str, typer.Option(metavar="NAME", help="best, last, averaged (see `regard average`) or step-00001000.")
     ] = "best",
     as_json: AsJson = False,
 ) -> None:

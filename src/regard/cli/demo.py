@@ -57,7 +57,7 @@ def demo(
         Path | None, Option("--folder", metavar="FOLDER", show_default="runs/demo-NAME", help="Folder of the new run.")
     ] = None,
     quick: Annotated[
-        bool, Option("--quick", help="Train for a few seconds, to see that everything works; outputs are poor.")
+        bool, Option("--quick", help="Train for a few seconds only, to test the installation; outputs are poor.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -115,7 +115,7 @@ def remove_earlier_demo(folder: Path, name: str) -> None:
         return
     other = Run.open(folder).recipe.name
     if other != name:
-        problem = f"{folder} contains a different run, {other}"
+        problem = f"{folder} already contains a run of recipe {other}"
         raise UserError(problem, "choose a different folder with `--folder`", code="run-exists", where=folder)
     with locked(folder):
         shutil.rmtree(folder)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def distill(
-    runs: Annotated[list[str], Argument(metavar="RUN", help="Run folder of the teacher; several form an ensemble.")],
+    runs: Annotated[list[str], Argument(metavar="RUN", help="Teacher: a run folder, or several for an ensemble.")],
     search: SearchOptions,
     model: ModelOptions,
     folder: Annotated[
         Path | None,
-        Option("--folder", metavar="FOLDER", show_default="RUN/distilled", help="Folder for the new files."),
+        Option("--folder", metavar="FOLDER", show_default="RUN/distilled", help="Folder for distilled data."),
     ] = None,
     on: Annotated[str, Option(metavar="train|valid|test", help="Split of the recipe's data to translate.")] = "train",
     source: SourceLanguage = None,
@@ -51,7 +51,7 @@ def distill(
     split, options = one_of("--on", on, SPLITS), search.changes()
     if options.get("nbest", 1) > 1:
         remedy = "leave `--nbest` out: a student is trained on one translation per source"
-        raise UserError("`--nbest` is more than 1", remedy, code="unsupported-option", where="nbest")
+        raise UserError("`--nbest` must be 1 for distillation", remedy, code="unsupported-option", where="nbest")
     translator = model.load_translator(*runs)
     with ProgressLine("translated:") as progress:
         directions = select_directions(translator.task, source, target)

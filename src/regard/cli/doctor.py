@@ -26,11 +26,11 @@ def doctor(
         typer.Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`), or run folder."),
     ],
     settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings to change, as in `regard train`.")
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")
     ] = None,
     folder: Folder = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Read only the beginning of the files, and train nothing.")
+        bool, typer.Option("--quick", help="Read only the beginning of the files, and do not train.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

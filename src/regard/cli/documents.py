@@ -37,14 +37,14 @@ class DocumentOptions(OptionGroup):
         typer.Option(
             metavar="|".join(FORMATS),
             help="Input format. lines: each line is one sentence. text: plain text, keeps encoding and line ends. "
-            "html, srt, po, docx: keeps the markup [file extension of `--input`, else lines split into sentences].",
+            "html, srt, po, docx: keeps the markup [file extension, otherwise lines split into sentences].",
         ),
     ] = None
     glossary: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Terms and translations that must be used: one term, tab and translation per line, or a .csv file.",
+            help="Required translations of terms: one term, tab and translation per line, or a .csv file.",
         ),
     ] = None
 
@@ -59,7 +59,7 @@ class DocumentOptions(OptionGroup):
         ending = FORMATS[self.format] if self.format else found if found != ".txt" else ""
         if self.glossary is not None and self.format == "lines":
             problem = "`--glossary` does not work with `--format lines`"
-            raise UserError(problem, "write `--format text`", code="conflicting-options", where="glossary")
+            raise UserError(problem, "set `--format text`", code="conflicting-options", where="glossary")
         return ending
 
     def check(self, input_: str, **others: object) -> str:
@@ -68,7 +68,7 @@ class DocumentOptions(OptionGroup):
         for name, value in others.items():
             if ending and value:
                 problem = f"`{name}` does not work with a document ({ending})"
-                remedy = "leave it out, or write `--format lines`"
+                remedy = f"leave `{name}` out, or set `--format lines`"
                 raise UserError(problem, remedy, code="conflicting-options", where=name.removeprefix("--"))
         return ending
 
@@ -150,8 +150,8 @@ def read_glossary(path: Path) -> dict[str, str]:
         if not any(cells):
             continue
         if len(cells) != 2 or not all(cells):
-            problem = f"{path}, line {number} is not a term and its translation"
-            remedy = "write: term TAB translation (or with a comma in a .csv file)"
+            problem = f"{path}, line {number}: expected a term and its translation"
+            remedy = "separate term and translation with a tab (in a .csv file: a comma)"
             raise UserError(problem, remedy, code="bad-line", where=f"{path}:{number}")
         terms[cells[0]] = cells[1]
     return terms

@@ -23,7 +23,7 @@ FORMATS = ("jsonl", "npy", "npz")
 
 def embed(
     run: RunFolder,
-    text: Annotated[str | None, Argument(metavar="TEXT", help="Text; without TEXT, each input line is a text.")] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="Text to embed; default: each input line.")] = None,
     *,
     layers: Annotated[
         str,
@@ -32,7 +32,7 @@ def embed(
         ),
     ] = "last",
     combine: Annotated[
-        str, Option(metavar="concat|sum|mean", help="Only with several layers: how to combine them.")
+        str, Option(metavar="concat|sum|mean", help="Only with several layers: how to combine the vectors.")
     ] = "concat",
     pool: Annotated[
         str,
@@ -107,11 +107,11 @@ def select_format(requested: str | None, output: str, pool: str) -> str:
     if form == "npy" and pool == "tokens":
         raise UserError("npy has one vector per text", "set `--format npz`", code="unsupported-option", where="format")
     if form == "npz" and pool != "tokens":
-        problem = "npz is for vectors of tokens"
+        problem = "`--format npz` needs `--pool tokens`"
         raise UserError(problem, "set `--format npy`, or `--pool tokens`", code="unsupported-option", where="format")
     if form != "jsonl" and output == STDIO:
         raise UserError(
-            f"{form} cannot be printed", f"set `--output vectors.{form}`", code="unsupported-option", where="output"
+            f"{form} is a binary format", f"set `--output vectors.{form}`", code="unsupported-option", where="output"
         )
     return form
 

@@ -32,11 +32,11 @@ Output = Annotated[
         "-o",
         metavar="FILE",
         show_default="RUN/evaluations/NAME.json",
-        help="File for scores and predictions.",
+        help="JSON file for scores and predictions.",
     ),
 ]
 Page = Annotated[
-    Path | None, Option("--report", metavar="FILE", help="HTML page to write: curves, scores, tables, examples.")
+    Path | None, Option("--report", metavar="FILE", help="HTML report to write: curves, scores, tables, examples.")
 ]
 
 
@@ -45,7 +45,7 @@ def evaluate(
     data: DataOptions,
     search: SearchOptions,
     model: ModelOptions,
-    against: Annotated[str | None, Option(metavar="RUN", help="Other run to compare with, on the same data.")] = None,
+    against: Annotated[str | None, Option(metavar="RUN", help="Compare with this run on the same data.")] = None,
     tokenize: Annotated[
         str | None, Option(metavar="NAME", show_default="by script", help="Tokenizer for BLEU: 13a, zh, char, ...")
     ] = None,

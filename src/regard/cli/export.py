@@ -23,18 +23,18 @@ class ComparisonOptions(OptionGroup):
 
     sentences: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Lines to compare both models on [the run's validation data]."),
+        typer.Option(metavar="FILE", help="Text file to compare both models on [the run's validation data]."),
     ] = None
     examples: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of examples to compare.")] = 100
     max_difference: Annotated[
-        float | None, typer.Option(metavar="X", min=0, help="Maximum difference between two logits.")
+        float | None, typer.Option(metavar="X", min=0, help="Maximum difference between logits.")
     ] = None
     min_identical: Annotated[
         float | None,
         typer.Option(metavar="X", min=0, max=1, help="Minimum share of identical outputs, from 0 to 1."),
     ] = None
     max_score_change: Annotated[
-        float | None, typer.Option(metavar="X", min=0, help="Maximum change of a score, in points.")
+        float | None, typer.Option(metavar="X", min=0, help="Maximum change in a score, in points.")
     ] = None
 
     def change(self, bounds: "Bounds") -> "Bounds":
@@ -56,10 +56,10 @@ def export(
     ] = "best",
     quantization: Annotated[
         str | None,
-        typer.Option(metavar="int8|float32|...", help="Weights, for ctranslate2 [int8] and onnx [float32]."),
+        typer.Option(metavar="int8|float32|...", help="Weight type, only for ctranslate2 [int8] and onnx [float32]."),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Compare an existing export with its run again.")
+        Path | None, typer.Option(metavar="FOLDER", help="Only compare the export in FOLDER with the run.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

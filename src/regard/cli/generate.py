@@ -13,7 +13,7 @@ def generate(
     run: RunFolder,
     prompt: Annotated[
         str | None,
-        Argument(metavar="PROMPT", help="Beginning of the text; without PROMPT, each input line is a prompt."),
+        Argument(metavar="PROMPT", help="Text to continue; without PROMPT, each input line is a prompt."),
     ] = None,
     *,
     search: SearchOptions,

@@ -15,17 +15,15 @@ from regard.cli.shell import as_called
 def import_(
     model: Annotated[
         Path,
-        typer.Argument(
-            metavar="MODEL", help="A folder with the model and its vocabulary, or the file of weights in it."
-        ),
+        typer.Argument(metavar="MODEL", help="Folder with weights and vocabulary, or the weight file in this folder."),
     ],
     folder: Folder = None,
     allow_pickle: Annotated[
         bool,
         typer.Option(
             "--allow-pickle",
-            help="Read pytorch_model.bin if there is no model.safetensors. It is a pickle, which can hold code: its "
-            "tensors are read, and anything else in it is an error.",
+            help="Read pytorch_model.bin if there is no model.safetensors. A pickle file can contain code: only its "
+            "tensors are read, anything else is an error.",
         ),
     ] = False,
     as_json: AsJson = False,

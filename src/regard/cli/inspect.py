@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def inspect(
     run: RunFolder,
-    text: Annotated[str, Argument(metavar="TEXT", help="One example, as for `regard predict`.")],
+    text: Annotated[str, Argument(metavar="TEXT", help="Input for the model, as in `regard predict`.")],
     search: SearchOptions,
     model: ModelOptions,
     target: Annotated[
@@ -43,7 +43,7 @@ def inspect(
         Path | None,
         Option("--output", "-o", "--html", metavar="FILE", show_default="RUN/inspect.html", help="HTML page to write."),
     ] = None,
-    svg: Annotated[Path | None, Option(metavar="FILE", help="SVG picture of the heat map to write.")] = None,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="Draw the heat map into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a model's attention weights for one example.
@@ -108,7 +108,7 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
         raise UserError("the text is empty", remedy, code="blank-input", where="text")
     recipe = model.run.recipe
     if not model.task.recipe.has_attention:
-        unused = "; its pooling is not used" if recipe.model.has_attention else ""
+        unused = "; the attention pooling is not used" if recipe.model.has_attention else ""
         raise UserError(
             f"the outputs of {model.run.folder} do not depend on attention: task {recipe.task}, {recipe.model.summary}"
             + unused,
@@ -119,7 +119,7 @@ def explain(model: "Model", text: str, target: str | None, options: Options) -> 
     inspection = inspect_attention(model, parse_json_line(text, "the text"), target, **options)
     if not inspection.maps:
         problem = "the text has no tokens, so there is no attention to show"
-        raise UserError(problem, "use a different text", code="blank-input", where="text")
+        raise UserError(problem, "use a text with words", code="blank-input", where="text")
     return inspection
 
 

@@ -23,21 +23,19 @@ FAILED = 1
 FULL, QUICK = Path("runs/lab"), Path("runs/lab-quick")
 
 
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", help="The experiments to run; without a name all are listed.")
-]
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Experiments to run; without NAME, list all.")]
 Everything = Annotated[bool, typer.Option("--all", help="Run all experiments that are not finished.")]
-Quick = Annotated[bool, typer.Option("--quick", help="One seed and few steps: seconds, not minutes.")]
-Again = Annotated[bool, typer.Option("--again", help="Repeat experiments that are finished.")]
-Show = Annotated[bool, typer.Option("--show", help="Show the last result; run nothing.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Run with one seed and few steps, in seconds.")]
+Again = Annotated[bool, typer.Option("--again", help="Run finished experiments again.")]
+Show = Annotated[bool, typer.Option("--show", help="Show the last result without running anything.")]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Experiments at the same time [one a core].")
+    int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel experiments [default: one per core].")
 ]
 Folder = Annotated[
-    Path | None, typer.Option("--folder", metavar="FOLDER", help=f"The results [{FULL}, {QUICK} if quick].")
+    Path | None, typer.Option("--folder", metavar="FOLDER", help=f"Result folder [{FULL}; with `--quick`: {QUICK}].")
 ]
 Write = Annotated[
-    Path | None, typer.Option("--write", metavar="DOCS", help="Write Markdown pages from the results of full runs.")
+    Path | None, typer.Option("--write", metavar="DOCS", help="Write Markdown pages about the full results into DOCS.")
 ]
 
 
@@ -97,9 +95,9 @@ def lab(
 def check_options(names: "Sequence[str]", everything: bool, show: bool) -> None:
     """Raise UserError if options contradict each other."""
     if names and everything:
-        raise UserError("names and --all are both given", "give one of them", code="conflicting-options", where="--all")
+        raise UserError("NAME and `--all` are both given", "leave one out", code="conflicting-options", where="--all")
     if show and not names:
-        raise UserError("--show needs an experiment", "regard lab lists them", code="missing-input", where="--show")
+        raise UserError("`--show` needs a NAME", "see `regard lab` for all names", code="missing-input", where="--show")
 
 
 def last_result(experiment: "Experiment", folder: Path) -> "Outcome":
@@ -109,7 +107,7 @@ def last_result(experiment: "Experiment", folder: Path) -> "Outcome":
     finished = read_finished(folder, experiment)
     if finished is None:
         problem = f"{experiment.name} is not finished in {folder}"
-        raise UserError(problem, f"regard lab {experiment.name}", code="not-finished", where=folder)
+        raise UserError(problem, f"run it: `regard lab {experiment.name}`", code="not-finished", where=folder)
     return finished
 
 

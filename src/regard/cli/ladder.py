@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def ladder(
-    recipe: Annotated[str, Argument(metavar="RECIPE", help="Base recipe: Transformer or LSTM.")] = "small-numbers",
+    recipe: Annotated[str, Argument(metavar="RECIPE", help="Base recipe (Transformer or LSTM).")] = "small-numbers",
     settings: Annotated[
         list[str] | None,
         Argument(metavar="NAME=VALUE", help="Settings for all variants; VARIANT:NAME=VALUE for one variant only."),
@@ -31,7 +31,7 @@ def ladder(
         Option(
             metavar="A,B,...",
             show_default="plain to masked-distilled",
-            help="Variants to train; table-3 stands for the rows of table 3 in the paper.",
+            help="Variants to train; table-3: all rows in table 3 of the paper.",
         ),
     ] = None,
     seeds: Annotated[str, Option(metavar="N,M,...", help="Seeds; each variant is trained once per seed.")] = "1",
@@ -41,9 +41,7 @@ def ladder(
     minutes: Annotated[
         float | None, Option("--minutes", metavar="MINUTES", help="Maximum training time per variant.")
     ] = None,
-    engine: Annotated[
-        str, Option(metavar="readable|torch", help="Engine to measure decoding speed with.")
-    ] = "readable",
+    engine: Annotated[str, Option(metavar="readable|torch", help="Engine for measuring decoding speed.")] = "readable",
     as_json: AsJson = False,
 ) -> None:
     """Train variants of a model on the same data, and compare them.
@@ -84,8 +82,8 @@ def parse_seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
-        remedy = "use whole numbers with commas: 1,2,3"
-        raise UserError(f"`--seeds` is {text!r}", remedy, code="invalid-option", where="seeds") from error
+        remedy = "separate whole numbers with commas, e.g. 1,2,3"
+        raise UserError(f"`--seeds` cannot be {text!r}", remedy, code="invalid-option", where="seeds") from error
 
 
 def write_outputs(ladder: "Ladder", failures: "list[VariantFailure]", as_json: bool) -> None:

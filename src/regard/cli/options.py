@@ -31,7 +31,7 @@ AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[str, Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
 InputFile = Annotated[str, Option("--input", "-i", metavar="FILE", help="Input file, - for stdin; may be .gz or .xz.")]
 OutputFile = Annotated[
-    str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; written as a whole.")
+    str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; replaced when complete.")
 ]
 OutputPath = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="File to write.")]
 Folder = Annotated[
@@ -44,11 +44,11 @@ SourceLanguage = Annotated[
 TargetLanguage = Annotated[
     str | None, Option("--to", metavar="CODE", help="Only with several languages: target language code, e.g. de.")
 ]
-Layer = Annotated[int | None, Option("--layer", metavar="N", show_default="last or best", help="Layer to use, from 1.")]
+Layer = Annotated[int | None, Option("--layer", metavar="N", show_default="last or best", help="Layer number, from 1.")]
 Head = Annotated[
-    int | None, Option("--head", metavar="N", show_default="mean of all", help="Head of the layer, from 1.")
+    int | None, Option("--head", metavar="N", show_default="mean of all", help="Head number in the layer, from 1.")
 ]
-Split = Annotated[str, Option("--on", metavar="test|valid", help="Split of the recipe's data.")]
+Split = Annotated[str, Option("--on", metavar="test|valid", help="Which split to use.")]
 
 
 class OptionGroup:
@@ -128,7 +128,7 @@ class WeightOptions(OptionGroup):
         str, Option(metavar="NAME", help="cpu, cuda, one GPU such as cuda:1, or auto (a GPU if there is one).")
     ] = "auto"
     precision: Annotated[
-        str, Option(metavar="fp32|bf16|auto", help="Numbers to compute with; bf16 is faster on a GPU, less exact.")
+        str, Option(metavar="fp32|bf16|auto", help="Number format; bf16 is faster on a GPU, but less exact.")
     ] = "fp32"
 
     def load(self, *runs: str, task: str = "") -> "Model":
@@ -147,9 +147,9 @@ class ModelOptions(WeightOptions):
         str,
         Option(
             metavar="torch|readable|ctranslate2|onnx",
-            help="torch: the fastest PyTorch code. readable: the model's own code. ctranslate2: a library that is "
-            "faster on a CPU, with 8-bit weights, an earlier end of beam search and no loop guard. onnx: the library "
-            "onnxruntime, on a CPU. ctranslate2 and onnx write an export at first use, in up to a minute.",
+            help="torch: the fastest PyTorch code. readable: the code to study. ctranslate2: a library that is "
+            "faster on a CPU: 8-bit weights, beam search stops earlier, no `loop_guard`. onnx: the library "
+            "onnxruntime, on a CPU. On first use, ctranslate2 and onnx export the run, in up to a minute.",
         ),
     ] = "torch"
     quantization: Annotated[
@@ -157,7 +157,7 @@ class ModelOptions(WeightOptions):
         Option(
             metavar="int8|float32|...",
             show_default="int8 for ctranslate2, float32 for onnx",
-            help="Only with `--engine ctranslate2` or `onnx`: type of the weights.",
+            help="Only with `--engine ctranslate2` or `onnx`: weight type.",
         ),
     ] = None
 
@@ -203,7 +203,7 @@ class TableOptions(OptionGroup):
     delimiter: Annotated[str | None, Option(metavar="CHARACTER", help="Column delimiter of .csv and .tsv files.")] = (
         None
     )
-    no_header: Annotated[bool, Option("--no-header", help="The first row is an example, not a header.")] = False
+    no_header: Annotated[bool, Option("--no-header", help="The first row is data, not a header.")] = False
 
     def settings(self, task: "AnyTask") -> Options:
         """The settings of a source that were given."""
@@ -222,9 +222,9 @@ class DataOptions(OptionGroup):
 
     on: Split = "test"
     file: Annotated[
-        str | None, Option("--file", metavar="FILE", help="Other data, in any format that the task reads.")
+        str | None, Option("--file", metavar="FILE", help="Data file, in any format that the task reads.")
     ] = None
-    src: Annotated[str | None, Option(metavar="FILE", help="Other source sentences, one per line.")] = None
+    src: Annotated[str | None, Option(metavar="FILE", help="Source sentences to use instead, one per line.")] = None
     tgt: Annotated[
         str | None, Option(metavar="FILE", help="Only with `--src`: reference translations, one per line.")
     ] = None
@@ -249,7 +249,7 @@ class DataOptions(OptionGroup):
     ] = None
 
     def select(self, task: "AnyTask") -> "tuple[str, list[Source] | None]":
-        """A name for the data, and its sources; None for those of the recipe."""
+        """Name and sources of the chosen data; the sources are None for the recipe's own data."""
         from regard.cli.screen import report
         from regard.cli.tables import column_settings
         from regard.data.formats import describe_sources
@@ -257,7 +257,7 @@ class DataOptions(OptionGroup):
 
         files = {key: value for key in ("file", "src", "tgt") if (value := getattr(self, key)) is not None}
         if self.columns is not None and self.file is None:
-            raise UserError("`--columns` needs `--file`", "set both", code="unsupported-option", where="columns")
+            raise UserError("`--columns` needs `--file`", "set `--file`", code="unsupported-option", where="columns")
         files |= self.languages(bool(files))
         if not files:
             return one_of("--on", self.on, ("test", "valid")), None
@@ -273,8 +273,8 @@ class DataOptions(OptionGroup):
         if self.source is None or self.target is None:
             raise UserError("only one of `--from` and `--to` is set", "set both", code="missing-option", where="to")
         if not has_files:
-            remedy = "set `--src` and `--tgt`, or `--file`; the recipe's own data has its own languages"
-            raise UserError("`--from` and `--to` are for other files", remedy, code="unsupported-option", where="to")
+            remedy = "set `--src` and `--tgt`, or `--file`; the recipe sets the languages of its own data"
+            raise UserError("`--from` and `--to` need input files", remedy, code="unsupported-option", where="to")
         return {"src_lang": self.source, "tgt_lang": self.target}
 
 
@@ -286,7 +286,7 @@ def data_of_recipe(sources: "list[Source] | None") -> Iterator[None]:
     except UserError as error:
         if sources is not None or error.code != "missing-file":
             raise
-        remedy = "the run's recipe names this file; for other data, set `--file`, or `--src` and `--tgt`"
+        remedy = "restore this file, which the run's recipe uses, or set `--file`, or `--src` and `--tgt`"
         raise UserError(error.problem, remedy, code=error.code, where=error.where) from error
 
 
@@ -326,7 +326,6 @@ def below(title: str, parameter: Parameter) -> Parameter:
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
     """`value` if it is one of the choices; otherwise a UserError."""
     if value not in choices:
-        raise UserError(
-            f"{name} is {value!r}", f"choose one of {', '.join(choices)}", code="invalid-option", where=name.lstrip("-")
-        )
+        problem, remedy = f"{name} cannot be {value!r}", f"choose one of {', '.join(choices)}"
+        raise UserError(problem, remedy, code="invalid-option", where=name.lstrip("-"))
     return value

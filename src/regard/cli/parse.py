@@ -45,14 +45,14 @@ def parse(
     ] = None,
     input_: InputFile = STDIO,
     output: OutputFile = STDIO,
-    split: Annotated[bool, Option("--split", help="Split punctuation from words first, as treebanks do.")] = False,
+    split: Annotated[bool, Option("--split", help="Separate punctuation from words, as in treebanks.")] = False,
     format_: Annotated[
         str,
         Option(
-            "--format", metavar="tree|brackets|json", help="Output format: a drawing, one line of brackets, or JSON."
+            "--format", metavar="tree|brackets|json", help="tree: a drawing; brackets: one line; json: one JSON object."
         ),
     ] = "tree",
-    svg: Annotated[Path | None, Option(metavar="FILE", help="SVG picture of the last tree to write.")] = None,
+    svg: Annotated[Path | None, Option(metavar="FILE", help="Draw the last tree into this SVG file.")] = None,
     interactive: Interactive = False,
     as_json: AsJson = False,
 ) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Result = tuple[Example, Prediction]
 
 Picture = Annotated[
-    Path | None, Option(metavar="FILE", help="Only with dependencies: SVG picture of the last tree to write.")
+    Path | None, Option(metavar="FILE", help="Draw the last tree into this SVG file (task dependencies only).")
 ]
 
 
@@ -56,11 +56,11 @@ def predict(
     output: OutputFile = STDIO,
     table: TableOptions,
     nbest: Annotated[
-        int | None, Option(metavar="N", help="Number of outputs per example, if the task has several.")
+        int | None, Option(metavar="N", help="Number of outputs per example, if the task can give several.")
     ] = None,
     top: Annotated[
         int | None,
-        Option(metavar="N", show_default="all", help="Only with classification: number of classes to print."),
+        Option(metavar="N", show_default="all", help="Only with task classification: number of classes to print."),
     ] = None,
     svg: Picture = None,
     interactive: Interactive = False,
@@ -97,7 +97,7 @@ def predict(
     options = {name: value for name, value in {"nbest": nbest, "top": top}.items() if value is not None}
     task = model.task.configure(**options)
     if svg is not None and not task.has_picture:
-        problem = f"`--svg` has no effect: the task is {task.name}"
+        problem = f"`--svg` needs a run of task dependencies, not {task.name}"
         raise UserError(problem, "leave `--svg` out", code="unsupported-option", where="svg")
     if svg is not None:
         require_writable(svg)

@@ -17,7 +17,7 @@ def recipes(
         list[str] | None,
         Argument(metavar="NAME", help="Recipe to print; with `--settings`, list only matching settings."),
     ] = None,
-    settings: Annotated[bool, Option("--settings", help="List settings with default, meaning and type.")] = False,
+    settings: Annotated[bool, Option("--settings", help="List settings with type, default and meaning.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the bundled recipes, or all settings.
@@ -38,9 +38,8 @@ def recipes(
     if settings:
         show_settings(names, as_json)
     elif len(names) > 1:
-        raise UserError(
-            f"{len(names)} recipes are named", "name one, or add `--settings`", code="invalid-option", where=names[1]
-        )
+        problem, remedy = f"cannot print {len(names)} recipes at once", "choose one, or add `--settings`"
+        raise UserError(problem, remedy, code="invalid-option", where=names[1])
     elif names:
         show_recipe(names[0], as_json)
     else:

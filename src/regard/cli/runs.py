@@ -32,7 +32,7 @@ def runs(
     from regard.run.facts import find_runs, read_facts
 
     if not folder.is_dir():
-        remedy = "train a run first: `regard train RECIPE` makes runs/NAME"
+        remedy = "train a model first: `regard train RECIPE` creates runs/NAME"
         raise UserError(f"{folder}: no such folder", remedy, code="not-a-run", where=folder)
     listed: list[Facts] = []
     for path in find_runs(folder):

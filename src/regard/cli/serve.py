@@ -55,7 +55,7 @@ def annotation(kind: object, help_text: str) -> object:
 
 def serve(
     runs: Annotated[
-        list[str] | None, typer.Argument(metavar="RUN", help="Folders of runs; without any, the bundled translator.")
+        list[str] | None, typer.Argument(metavar="RUN", help="Run folders; default: the bundled translator.")
     ] = None,
     *,
     server: ServerOptions,

@@ -29,26 +29,26 @@ def split(
     corpora: Annotated[
         list[str],
         typer.Argument(
-            metavar="CORPUS", help="A .tsv, .csv or .jsonl file, or two files SRC,TGT; .gz and .xz are read."
+            metavar="CORPUS", help="A .tsv, .csv or .jsonl file, or two text files SRC,TGT; may end in .gz or .xz."
         ),
     ],
-    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the files.")],
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the splits.")],
     valid: Annotated[
-        str, typer.Option(metavar="SENTENCES", help="Size of valid: a number, or a share like 0.01.")
+        str, typer.Option(metavar="SENTENCES", help="Validation size: sentences, or a share like 0.01.")
     ] = "0",
-    test: Annotated[str, typer.Option(metavar="SENTENCES", help="Size of test: a number, or a share like 0.01.")] = "0",
+    test: Annotated[str, typer.Option(metavar="SENTENCES", help="Test size: sentences, or a share like 0.01.")] = "0",
     by: Annotated[
-        str, typer.Option(metavar="src|tgt|both", help="Side to split: no sentence on this side is in two splits.")
+        str, typer.Option(metavar="src|tgt|both", help="No sentence on this side occurs in two splits.")
     ] = "src",
     exclude: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Leave sentences in FILE out of train and valid, either side; repeatable."),
+        typer.Option(metavar="FILE", help="Remove pairs from train and valid if a side occurs in FILE; repeatable."),
     ] = None,
     columns: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="Columns in a .tsv, .csv or .jsonl file: numbers from 1, or names.")
+        str, typer.Option(metavar="SRC,TGT", help="Tables only: source and target column, by number from 1 or name.")
     ] = "",
     endings: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="File extensions for the two sides: en,de or en.xz,de.xz.")
+        str, typer.Option(metavar="SRC,TGT", help="File extensions for source and target, e.g. en,de or en.xz,de.xz.")
     ] = "src,tgt",
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 1,
     as_json: AsJson = False,
@@ -90,16 +90,16 @@ def parse_size(option: str, text: str) -> int | float:
     try:
         return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
     except ValueError as error:
-        remedy = "write a number of sentences, like 2000, or a share of them, like 0.01"
-        raise UserError(f"--{option} is {text!r}", remedy, code="invalid-option", where=option) from error
+        remedy = "set a number of sentences, e.g. 2000, or a share, e.g. 0.01"
+        raise UserError(f"`--{option} {text}` is not a number", remedy, code="invalid-option", where=option) from error
 
 
 def parse_two(option: str, text: str) -> tuple[str, str]:
     """The two words of A,B."""
     first, comma, second = text.partition(",")
     if not comma or not first or not second or "," in second or first == second:
-        remedy = f"write one for each side, with a comma: --{option} en,de"
-        raise UserError(f"--{option} is {text!r}", remedy, code="invalid-option", where=option)
+        remedy = f"separate source and target with a comma: `--{option} en,de`"
+        raise UserError(f"`--{option} {text}` is not two different values", remedy, code="invalid-option", where=option)
     return first, second
 
 

@@ -90,9 +90,7 @@ def check_one_input(**inputs: object) -> None:
     """Raise UserError if more than one kind of input is given."""
     names = [name for name, value in inputs.items() if value]
     if len(names) > 1:
-        raise UserError(
-            f"{' and '.join(names)} are both set", "set one of them", code="conflicting-options", where=names[0]
-        )
+        raise UserError(f"{' and '.join(names)} are both set", "choose one", code="conflicting-options", where=names[0])
 
 
 def make_prompt() -> Ask:

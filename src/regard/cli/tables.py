@@ -60,8 +60,8 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
         source = file_sources(task, {"file": name, **settings})[0]
         source = None if fields.format_of(source) in PLAIN_FORMATS else without_target(source, fields)
     if source is None and settings:
-        problem = f"{', '.join(f'--{key}' for key in settings)}: only for tables, and {name} is read line by line"
-        remedy = "use a .csv, .tsv, .json or .jsonl file, or leave the option out"
+        problem = f"{', '.join(f'--{key}' for key in settings)}: only for tables, but {name} is plain text"
+        remedy = "leave the option out, or use a .csv, .tsv, .json or .jsonl file"
         raise UserError(problem, remedy, code="unsupported-option", where=next(iter(settings)))
     for line in [] if source is None else describe_sources([source], Path(), task.recipe.fields):
         report(line)
@@ -191,7 +191,7 @@ class TableWriter:
             self._columns = list(values)
             self._print(self._columns)
         if unknown := values.keys() - set(self._columns):
-            problem = f"an example has {', '.join(sorted(unknown))}, which the first one does not have"
+            problem = f"an output has {', '.join(sorted(unknown))}, which is not a column of the first output"
             remedy = "write JSON lines instead: `--output FILE.jsonl`"
             raise UserError(problem, remedy, code="bad-record", where=min(unknown))
         self._print([cell_text(name, values.get(name)) for name in self._columns])

@@ -33,7 +33,7 @@ def train(
     ] = None,
     # Not --run: torchrun would take it for an abbreviation of its own --run-path.
     folder: Folder = None,
-    resume: Annotated[bool, Option("--resume", help="Continue the run in the folder.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue the training of this run folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model of any task from a recipe.

@@ -41,18 +41,18 @@ RunsAndText = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="RUN|TEXT",
-        help="Run folder, or several for an ensemble [the bundled translator]; then a text, otherwise the input is "
-        "read.",
+        help="Run folder, or several for an ensemble [the bundled translator]; then a text to translate (default: "
+        "`--input`).",
         show_default=False,
     ),
 ]
-Prefix = Annotated[str, typer.Option(metavar="TEXT", help="Beginning of every translation.")]
+Prefix = Annotated[str, typer.Option(metavar="TEXT", help="Text that every translation must begin with.")]
 PrefixFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="File with the beginning of each translation, one per input line.")
+    str | None, typer.Option(metavar="FILE", help="Like `--prefix`, from a file with one line per input line.")
 ]
 Scores = Annotated[
     bool,
-    typer.Option("--scores", help="Print score, tab and text per line; `--nbest` and `--json` have scores anyway."),
+    typer.Option("--scores", help="Print score, tab and text per line; `--nbest` and `--json` always have scores."),
 ]
 
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -196,9 +196,9 @@ def split_arguments(arguments: list[str], languages_given: bool = False) -> tupl
     if len(others) == 1 and (runs or languages_given):
         return runs, name
     command = shlex.join(["regard", "translate", "--to", "CODE", name])
-    hint = f"if it is a text, name the language of its translation: {command}"
+    hint = f"to translate {name!r}, set the target language: `{command}`"
     if len(others) > 1:
-        hint = "write one text in quotation marks as the last argument; for several, a file with a text on each line"
+        hint = "put the text in quotation marks, last; to translate several texts, use `--input FILE`"
     raise UserError(f"{name}: no such run", hint, code="not-a-run", where=name)
 
 

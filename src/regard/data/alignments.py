@@ -220,6 +220,6 @@ def unit_links(links: Links, src: Units, tgt: Units) -> Links:
 def token_bytes(tokenizer: Tokenizer) -> list[int]:
     """Number of bytes of each token of a tokenizer."""
     if not isinstance(tokenizer, SubwordTokenizer):
-        problem = "the tokens of an imported tokenizer do not tell which characters of a text they stand for"
-        raise UserError(problem, "align with a run whose tokenizer was trained by regard", code="unsupported")
+        problem = "an imported tokenizer does not map tokens to characters, which alignment needs"
+        raise UserError(problem, "use a run whose tokenizer was trained by regard", code="unsupported")
     return [len(to_bytes(token)) for token in tokenizer.token_ids]

@@ -96,9 +96,9 @@ class BPTTBatches:
         streams = min(batch_tokens // bptt, max(1, len(ids) // bptt))
         if streams < share.count:
             raise UserError(
-                f"{len(ids):,} tokens of text with training.batch_tokens = {batch_tokens} and data.bptt = {bptt} "
-                f"are {streams} streams, fewer than the {share.count} processes and accumulations",
-                "write a larger training.batch_tokens or a smaller data.bptt",
+                f"with `training.batch_tokens = {batch_tokens}` and `data.bptt = {bptt}`, {len(ids):,} tokens "
+                f"give {streams} streams, fewer than processes times `training.accumulation` ({share.count})",
+                "increase `training.batch_tokens` or reduce `data.bptt`",
                 code="invalid-setting",
                 where="training.batch_tokens",
             )

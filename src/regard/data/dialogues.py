@@ -58,8 +58,8 @@ def pairs(lines: Iterable[str], path: Path, split: Split | None, turns: int) -> 
             for reply in range(1, len(dialogue)):
                 yield join_turns(dialogue[max(0, reply - turns) : reply]), dialogue[reply], first + reply
     if split is not None and not selected:
-        problem = f"none of the {count} dialogues of {path} is in the split {split!r}"
-        remedy = f"valid and test get {HELD_OUT:.0%} each; give more dialogues, or a file for each split without split"
+        problem = f"{path} has only {count} dialogues, too few for the split {split!r}"
+        remedy = f"add dialogues (valid and test get {HELD_OUT:.0%} each), or one file per split, without `split`"
         raise UserError(problem, remedy, code="no-data", where=path)
 
 

@@ -168,7 +168,7 @@ def open_or_build_dropout(
 
 def _require_subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
     if not isinstance(tokenizer, SubwordTokenizer):
-        problem, remedy = "BPE-dropout needs a tokenizer that was trained by regard", "write text.dropout = 0.0"
+        problem, remedy = "BPE-dropout needs a tokenizer that was trained by regard", "set `text.dropout = 0`"
         raise UserError(problem, remedy, code="unsupported", where="text.dropout")
     return tokenizer
 

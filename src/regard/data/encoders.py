@@ -171,9 +171,9 @@ def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:
         return []
     if language not in tags:
         raise UserError(
-            "the target language is not given" if not language else f"the model has no target language {language!r}",
-            f"give one of {', '.join(tags)}: --to on the command line, target=... in Python, "
-            '"to" in an example {"src": "...", "to": "..."}, tgt_lang in a source of data',
+            "the target language is missing" if not language else f"the model has no target language {language!r}",
+            f"choose one of {', '.join(tags)}; command line: `--to`; Python: target=...; "
+            'JSON input: "to"; recipe: tgt_lang in [data]',
             code="unknown-language",
             where="to",
         )

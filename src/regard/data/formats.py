@@ -53,7 +53,7 @@ def read_examples(
         if example is None:
             condition = f" where {source.where}" if source.where else ""
             path = next(iter(source.files(root)), source)
-            raise UserError(f"{path} contains no examples{condition}", "add at least one", code="no-data", where=path)
+            raise UserError(f"{path} contains no examples{condition}", "add examples", code="no-data", where=path)
 
 
 def read_records(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> Iterator[Record]:
@@ -197,7 +197,7 @@ def read_aligned(files: SourceFiles) -> Iterator[Record]:
             longer = number + sum(1 for _ in (src_lines if tgt is None else tgt_lines))
             src_count, tgt_count = (longer, number - 1) if tgt is None else (number - 1, longer)
             problem = f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}"
-            remedy = "line n of one file must be the translation of line n of the other"
+            remedy = "correct the files: line n of the second must translate line n of the first"
             raise UserError(problem, remedy, code="unaligned-files", where=f"{src_path}, {tgt_path}")
         yield Record(Location(src_path, number), {"src": src, "tgt": tgt})
 

@@ -72,7 +72,7 @@ class HeldOut:
                 yield example | {"first": True} if cut else example
             gap = self.assignments[number - 1] != wanted
         if number != len(self.assignments):
-            problem, remedy = "the training data changed while it was read", "start again when nothing writes to it"
+            problem, remedy = "a training file changed while it was read", "start again when no program writes to it"
             raise UserError(problem, remedy, code="changed-file", where="data.train")
 
     def describe(self) -> list[str]:
@@ -238,10 +238,10 @@ def split_corpora(
     """
     require_writable(folder)
     if any(not ending or ending != Path(ending).name for ending in endings):
-        problem, remedy = f"the endings are {','.join(endings)}", "write two file extensions, like en,de"
+        problem, remedy = f"`endings` cannot be {','.join(endings)}", "set file extensions, e.g. en,de"
         raise UserError(problem, remedy, code="invalid-setting", where="endings")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        problem, remedy = f"{folder} exists and is not empty", "choose a new folder, or empty it"
+        problem, remedy = f"{folder} is not empty", "choose a new folder, or empty this one"
         raise UserError(problem, remedy, code="folder-exists", where=folder)
     excluded = np.unique(
         np.fromiter((hash_sentence(line, plan.seed) for path in exclude for line in sentences(path)), dtype=np.uint64)
@@ -336,7 +336,7 @@ def write_splits(
             if progress is not None:
                 progress(count, len(assignments))
         if count != len(assignments):
-            problem, remedy = "a corpus changed while it was read", "split it again when nothing writes to it"
+            problem, remedy = "an input file changed during the split", "split again when no program writes to it"
             raise UserError(problem, remedy, code="changed-file", where=folder)
 
 

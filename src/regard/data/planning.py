@@ -99,7 +99,7 @@ class Batches:
         self, epochs: Epochs, budget: Budget, seed: int, share: Share = WHOLE, *, packed: bool = False
     ) -> None:
         if budget.tokens < 1:
-            problem, remedy = f"training.batch_tokens is {budget.tokens}", "write a positive number"
+            problem, remedy = f"`training.batch_tokens` cannot be {budget.tokens}", "set 1 or more"
             raise UserError(problem, remedy, code="invalid-setting", where="training.batch_tokens")
         self._epochs, self._budget, self._seed, self._share = epochs, budget, seed, share
         first = epochs.at_epoch(0)

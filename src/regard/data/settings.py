@@ -23,17 +23,15 @@ Sources = Annotated[list[Source], BeforeValidator(as_list)]
 class DataSettings(Settings):
     """The data of every task."""
 
-    root: str = Field(".", description="relative paths below are relative to this folder")
-    workers: int = Field(0, ge=0, le=1024, description="processes that tokenise; 0: one per core")
+    root: str = Field(".", description="folder for the relative paths in [data]")
+    workers: int = Field(0, ge=0, le=1024, description="number of processes for tokenizing; 0: one per core")
     train: Sources = Field(
         [],
-        description="sources of the training examples: a table, the name of a file, or a list of them; an imported "
-        "model has none",
+        description="training data: a file name, a table of source settings, or a list of either; none for an imported "
+        "model",
     )
-    valid: Sources = Field(
-        [], description="sources of the examples that select the best checkpoint; default: some are held out of train"
-    )
-    test: Sources = Field([], description="sources of the examples for the final score")
+    valid: Sources = Field([], description="validation data, to select the best checkpoint; default: held out of train")
+    test: Sources = Field([], description="test data, for the final score")
 
     hold_out: float = Field(
         0.0,
@@ -101,36 +99,36 @@ class PairDataSettings(DataSettings):
     max_length: int = Field(
         256,
         ge=2,
-        description="leave out pairs with more tokens on a side, end symbol included, in training and validation",
+        description="maximum tokens per side, end symbol included; longer training and validation pairs are left out",
     )
     max_ratio: float = Field(
         4.0,
         ge=0.0,
-        description="leave out training pairs with one side this many times as long as the other, except short pairs: "
-        "most of them are misaligned; 0: keep all",
+        description="maximum length ratio: leave out training pairs with one side more than this many times as long, "
+        "often misaligned, except short pairs; 0: keep all",
     )
-    drop_duplicates: bool = Field(True, description="keep only the first of equal training pairs")
+    drop_duplicates: bool = Field(True, description="keep one copy of duplicate training pairs")
     drop_identical: bool = Field(
         False,
-        description="leave out training pairs with equal sides; off by default, as names and numbers are copied, but "
-        "crawled text has many untranslated sentences that teach a model to copy",
+        description="leave out training pairs with equal source and target: untranslated sentences, frequent in "
+        "crawled text, which teach a model to copy; but also names and numbers",
     )
     placeholders: float = Field(
         0.0,
         ge=0.0,
         le=1.0,
-        description="share of the training pairs in which some words that are the same on both sides, as names and "
-        "numbers, become placeholders, so that the model learns to copy parts of a text that must not change",
+        description="share of training pairs in which words equal on both sides, e.g. names and "
+        "numbers, become placeholders, so that the model learns to copy text that must not change",
     )
     typing_noise: float = Field(
         0.0,
         ge=0.0,
         le=1.0,
-        description="share of the training pairs that are changed to what people type: a lowercase source, both sides "
+        description="share of training pairs changed as if typed carelessly: a lowercase source, both sides "
         "in uppercase, or no final punctuation",
     )
-    src_lang: str = Field("", description="source language code if there is one direction, e.g. en")
-    tgt_lang: str = Field("", description="target language code if there is one direction, e.g. de")
+    src_lang: str = Field("", description="source language code, e.g. en (several: set it per source)")
+    tgt_lang: str = Field("", description="target language code, e.g. de (several: set it per source)")
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
@@ -149,10 +147,8 @@ class PairDataSettings(DataSettings):
 class TextDataSettings(DataSettings):
     """Data of language models, its normalisation, and the length of BPTT segments."""
 
-    bptt: int = Field(
-        70, ge=1, description="tokens of a segment of backpropagation through time: how far gradients reach"
-    )
-    single_blanks: bool = Field(False, description="replace whitespace by single spaces, and strip lines")
+    bptt: int = Field(70, ge=1, description="tokens per training segment: how far back gradients reach")
+    single_blanks: bool = Field(False, description="collapse whitespace to single spaces and strip lines")
     min_word_count: int = Field(
         0,
         ge=0,
@@ -163,26 +159,26 @@ class TextDataSettings(DataSettings):
 class DocumentDataSettings(DataSettings):
     """Data of BERT pretraining: how inputs are made of documents, and what is masked in them."""
 
-    max_length: int = Field(128, ge=8, description="tokens of an input, [CLS] and [SEP] included")
-    short: float = Field(0.1, ge=0, le=1, description="share of inputs that get a random shorter length")
+    max_length: int = Field(128, ge=8, description="maximum tokens per input, [CLS] and [SEP] included")
+    short: float = Field(0.1, ge=0, le=1, description="share of inputs shortened to a random length")
     next_sentence: bool = Field(
         True,
-        description="inputs are pairs of texts, in about half of them the second text does not follow the first, and "
-        "the model predicts in which (Devlin et al. 2018, section 3.1, task 2); otherwise each input is one span of a "
+        description="next-sentence prediction: each input is a text pair, and the model predicts if the second text "
+        "follows the first (Devlin et al. 2018, section 3.1, task 2); false: each input is one span of a "
         "document (Liu et al. 2019, section 4.2)",
     )
     negatives: Literal["random", "document", "swapped"] = Field(
         "random",
-        description="the second text of pairs in which it does not follow the first: random: of another document "
-        "(BERT); document: from elsewhere in the same document; swapped: the two texts of a pair are exchanged "
+        description="how to choose a second text that does not follow the first: random: from a different document "
+        "(BERT); document: from elsewhere in the same document; swapped: exchange first and second text "
         "(ALBERT)",
     )
-    masked: float = Field(0.15, gt=0, lt=1, description="share of the tokens that the model predicts")
+    masked: float = Field(0.15, gt=0, lt=1, description="share of tokens to predict")
     masking: list[float] = Field(
         [0.8, 0.1, 0.1],
-        description="shares of the tokens to predict that become [MASK], become a random token, and stay as they are",
+        description="how to hide tokens to predict: shares that become [MASK], become a random token, stay unchanged",
     )
-    whole_words: bool = Field(False, description="mask all subwords of a word or none, as the authors' later models do")
+    whole_words: bool = Field(False, description="mask whole words, not single subwords (as in later BERT models)")
 
     def no_effect(self) -> Iterator[Unused]:
         yield from unless(self.next_sentence, "next_sentence = true", "negatives")
@@ -198,31 +194,31 @@ class DocumentDataSettings(DataSettings):
 class LabelledDataSettings(DataSettings):
     """Data with labels, and which of the training examples are used."""
 
-    drop_duplicates: bool = Field(True, description="keep only the first of equal training examples")
+    drop_duplicates: bool = Field(True, description="keep one copy of duplicate training examples")
     same_ending: bool = Field(
         False,
-        description="two examples are also equal if one ends with the whole text of the other: an article with and "
+        description="also a duplicate: an example whose text is the end of a different one, e.g. an article with and "
         "without its headline",
     )
     exclude_overlap: bool = Field(
-        False, description="leave out training examples that are also in valid or test; they are always counted"
+        False, description="leave out training examples that are also in valid or test; false: only report the number"
     )
     limit: int = Field(0, ge=0, description="train on a random sample of this many examples; 0: on all")
-    limit_seed: int = Field(1, ge=0, lt=1 << 64, description="seed of the sample of limit")
+    limit_seed: int = Field(1, ge=0, lt=1 << 64, description="random seed for `limit`")
     max_length: int = Field(
         128,
         ge=8,
-        description="tokens of an input, special symbols included; a longer text is truncated, or split for tagging",
+        description="maximum tokens per input, special tokens included; longer texts are truncated, for tagging split",
     )
 
 
 class AnsweringDataSettings(LabelledDataSettings):
     """Data of question answering: long texts are read in windows that overlap."""
 
-    max_length: int = Field(384, ge=16, description="tokens of a window: question, text and special symbols")
-    max_question: int = Field(64, ge=1, description="tokens of a question; a longer one is truncated")
-    stride: int = Field(128, ge=1, description="tokens of text from the start of a window to that of the next")
-    max_answer: int = Field(30, ge=1, description="maximum tokens of a predicted answer")
+    max_length: int = Field(384, ge=16, description="tokens per window: question, text, special tokens")
+    max_question: int = Field(64, ge=1, description="maximum tokens per question; longer questions are truncated")
+    stride: int = Field(128, ge=1, description="tokens between the starts of two windows")
+    max_answer: int = Field(30, ge=1, description="maximum tokens per predicted answer")
 
     @model_validator(mode="after")
     def _check_windows(self) -> Self:

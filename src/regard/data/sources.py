@@ -45,17 +45,17 @@ class Source(Settings):
     `columns`, under its own name, or as NAME_column if that is a setting: `text = 2`, `src_column = 1`.
     """
 
-    file: str | None = Field(None, description="one file, UTF-8; it may be plain, .gz or .xz")
+    file: str | None = Field(None, description="one UTF-8 file: plain, .gz or .xz")
     src: str | None = Field(None, description="a file with one source sentence per line")
-    tgt: str | None = Field(None, description="a file with the translation of each line of src")
+    tgt: str | None = Field(None, description="a file with one translation per line of `src`")
     builtin: Literal["dates", "numbers", "trees", "dependencies"] | None = Field(
-        None, description="a corpus that the toolkit generates"
+        None, description="name of a corpus that regard generates"
     )
     format: Format | None = Field(None, description="file format; default: from the file extension")
     split: Split | None = Field(
-        None, description="split of a built-in corpus, or of dialogues (default: all dialogues)"
+        None, description="built-in corpora and dialogues: train, valid or test; default for dialogues: all"
     )
-    side: Literal["src", "tgt"] | None = Field(None, description="side of a built-in corpus as plain text")
+    side: Literal["src", "tgt"] | None = Field(None, description="built-in corpora: read only this side, as plain text")
     delimiter: str | None = Field(
         None,
         pattern=r'^[^"\n\r]$',
@@ -63,29 +63,29 @@ class Source(Settings):
     )
     header: bool | None = Field(
         None,
-        description="csv, tsv: true if the first row names the columns; default: true; for pairs, true if you give a "
-        "column by name or if the first row has words like src, target, en or English",
+        description="csv, tsv: true if the first row names the columns; default: true; for pairs, true if a column is "
+        "set by name or if the first row has words like src, target, en or English",
     )
     quoted: bool | None = Field(
         None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
     )
     records: str | None = Field(
-        None, description="json: key with the list of records, nested keys with dots; default: the whole file"
+        None, description="json: key of the record list, e.g. data.items for nested keys; default: the whole file"
     )
     where: dict[str, str | int | list[str | int]] | None = Field(
         None,
-        description='read only rows with these values: { source = "imdb" }, or one of several: { year = [2012, 2013] }',
+        description='read only rows with these values, { source = "imdb" } or { year = [2012, 2013] } (either one)',
     )
     columns: dict[str, Columns] = Field(
         {},
-        description='columns of the fields: { text = "body", label = 3 }, or shorter text = "body", label = 3; a name '
-        "in the header, or a number from 1; default: the column with the name of the field",
+        description='column of each field: { text = "body", label = 3 }, or shorter text = "body", label = 3; a name '
+        "in the header, or a number from 1; default: the column named like the field",
     )
     labels_file: str | None = Field(None, description="a file with the label of each record, one per line")
     names: dict[str, str] | None = Field(
-        None, description='new names of labels or tags: { "1" = "World", "2" = "Sports" }'
+        None, description='new names for labels or tags, e.g. { "1" = "World", "2" = "Sports" }'
     )
-    contexts_file: str | None = Field(None, description="qamr: the file with the sentences")
+    contexts_file: str | None = Field(None, description="format qamr: the file with the sentences")
     src_lang: str | None = Field(None, pattern=LANGUAGE, description="translation: source language code, e.g. en")
     tgt_lang: str | None = Field(
         None,
@@ -95,7 +95,7 @@ class Source(Settings):
     )
     directions: Literal["forward", "backward", "both"] | None = Field(
         None,
-        description="translation: read pairs from source to target, from target to source, or both; default: forward",
+        description="translation: forward (default): source to target; backward: target to source; or both",
     )
     repeat: int | None = Field(
         None,
@@ -105,19 +105,19 @@ class Source(Settings):
         "weight; default: 1",
     )
     turns: int | None = Field(
-        None, ge=1, description="dialogues: number of turns to read before each reply; default: 1"
+        None, ge=1, description="dialogues: number of earlier turns that the model reads before a reply; default: 1"
     )
     leaves: Leaves | None = Field(
-        None, description="trees: the token for a word: XX (Vinyals et al. 2015), its tag, or the word; default: XX"
+        None, description="trees: token for each word: XX (default; Vinyals et al. 2015), tag (the word's tag) or word"
     )
     boundary: Literal["blank", "heading", "file"] | None = Field(
         None,
-        description='documents: separated by blank lines, by headings like " = Title = " (WikiText; headings are left '
-        "out), or one document per file; default: blank",
+        description='what separates documents: blank (default): blank lines; heading: lines like " = Title = ", which '
+        "are left out (WikiText); file: each file is one document",
     )
     sentences: Literal["lines", "split"] | None = Field(
         None,
-        description="documents: each line is a sentence, or lines are split after . ! ? and 。！？; default: lines",
+        description="documents: lines (default): each line is a sentence; split: also split after . ! ? and 。！？",
     )
 
     @model_validator(mode="before")

@@ -97,10 +97,10 @@ class SplitPlan:
     def __post_init__(self) -> None:
         for name, size in (("valid", self.valid or 0), ("test", self.test)):
             if size < 0 or (isinstance(size, float) and not size < 1):
-                remedy = "write a number of sentences, like 2000, or a share of them, like 0.01"
-                raise UserError(f"{name} is {size}", remedy, code="invalid-setting", where=name)
+                remedy = f"set `{name}` to a number of sentences, e.g. 2000, or a share below 1, e.g. 0.01"
+                raise UserError(f"`{name}` cannot be {size}", remedy, code="invalid-setting", where=name)
         if self.seed < 0 or self.seed >= 1 << 64:
-            problem, remedy = f"the seed is {self.seed}", "write a number from 0 to 2**64 - 1"
+            problem, remedy = f"seed cannot be {self.seed}", "set a number from 0 to 2**64 - 1"
             raise UserError(problem, remedy, code="invalid-setting", where="seed")
 
 
@@ -144,7 +144,7 @@ def assign(
     free = usable & ~in_test & ~shared if excluded is None else usable & ~in_test & ~shared & ~excluded
     high = _boundary(plan.valid, np.unique(POSITIONS - 1 - position[free]), "valid")
     if low + high > POSITIONS:
-        problem, remedy = "valid and test together leave nothing to train on", "hold out fewer sentences"
+        problem, remedy = "valid and test together leave nothing to train on", "make valid or test smaller"
         raise UserError(problem, remedy, code="no-data", where="valid, test")
     in_valid = position >= POSITIONS - high
     valid = free & in_valid if units is None else first_occurrences(units, free & in_valid)
@@ -159,7 +159,7 @@ def _boundary(size: int | float | None, positions: npt.NDArray[np.int64], name: 
         return round(size * POSITIONS)
     count = min(default_size(len(positions)), len(positions)) if size is None else size
     if count > len(positions):
-        problem, remedy = f"{name} asks for {count} sentences, and there are {len(positions)}", "ask for fewer"
+        problem, remedy = f"{name} needs {count} sentences, but only {len(positions)} are left", f"make {name} smaller"
         raise UserError(problem, remedy, code="no-data", where=name)
     return int(positions[count - 1]) + 1 if count else 0
 
@@ -169,5 +169,5 @@ def check_not_empty(sizes: Mapping[str, object], read: str, settings: Mapping[st
     for split, size in sizes.items():
         if not size:
             problem = f"{split} would be empty: {read}"
-            remedy = f"hold out {'less' if split == 'train' else 'more'}, or read more data"
+            remedy = f"hold out {'fewer' if split == 'train' else 'more'} examples, or add data"
             raise UserError(problem, remedy, code="no-data", where=(settings or {}).get(split, split))

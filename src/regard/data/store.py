@@ -231,8 +231,8 @@ def open_or_build(
         counts["rows"] = rows
         if not rows:
             facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
-            remedy = f"check the data and the filters ({facts or 'nothing was read'})"
-            raise UserError(f"no examples are left of {data}", remedy, code="no-data", where=data)
+            remedy = f"check the data and the filters in [data] ({facts or 'nothing was read'})"
+            raise UserError(f"all examples in {data} were filtered out", remedy, code="no-data", where=data)
         return counts
 
     return open_or_write(folder, fingerprint(identity, encoder.identity), encoder.dtypes, build, digests)
@@ -257,7 +257,7 @@ def open_or_write(
             Manifest.describe(aside, names, format=FORMAT, inputs=inputs, facts=facts).write(aside / MANIFEST)
         manifest = _current(folder, inputs, dtypes, digests)
         if manifest is None:
-            problem, remedy = f"{folder} changed while it was read", "let one process at a time prepare the data"
+            problem, remedy = f"{folder} changed while it was read", "do not prepare this data in two processes at once"
             raise UserError(problem, remedy, code="in-use", where=folder)
     digests.save()
     return Store.open(folder, manifest)

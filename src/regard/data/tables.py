@@ -158,8 +158,8 @@ def check_columns(files: SourceFiles, kind: str, layout: TableLayout) -> None:
         names = ", ".join(map(repr, layout.first))
         raise UserError(
             f"{files.paths[0]} has {len(layout.first)} columns separated by {show(layout.delimiter)}: {names:.200}",
-            "write src_column and tgt_column, a number from 1 or a name in the first row (--columns SRC,TGT for a file "
-            'that a command names); or delimiter = "...", if another character separates columns',
+            "set src_column and tgt_column to a number from 1 or a name in the first row (in commands: `--columns "
+            'SRC,TGT`); or set delimiter = "...", if a different character separates columns',
             code="ambiguous-columns",
             where=files.paths[0],
         )

@@ -71,7 +71,7 @@ def check_files(recipe: Recipe, surveyed: Survey) -> Check:
 
 
 def show_examples(task: type[AnyTask], surveyed: Survey) -> Check:
-    """Show the first example of each split: only a person sees exchanged files or wrong columns."""
+    """Show the first example of each split, so that the user can notice swapped files or wrong columns."""
     lines = [f"{split}: {_shown(task, samples[0])}" for split, samples in surveyed.samples.items() if samples]
     return Check(Message("examples"), "pass", join_messages("\n", [Message("the first example of each split"), *lines]))
 

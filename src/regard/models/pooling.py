@@ -78,7 +78,7 @@ class AttentivePooler(Pooler):
         return segment_sum(self.weights(h, layout)[..., None] * to_float32(h), layout).to(h.dtype)
 
     def weights(self, h: Tensor, layout: Layout) -> Tensor:
-        """a: h (*, D) -> (*), which sum to one over each input."""
+        """Attention weights: h (*, D) -> (*); they sum to one over each input."""
         return segment_softmax(torch.tanh(self.key(h)) @ self.query, layout)
 
 

@@ -125,14 +125,14 @@ def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterat
             columns[name] = known[0]
     if missing := [name for name in fields.required if name not in columns]:
         problem = f"the DataFrame has no column {missing[0]!r}; its columns are {', '.join(map(str, frame.columns))}"
-        remedy = f"rename one: frame.rename(columns={{{str(next(iter(frame.columns), ''))!r}: {missing[0]!r}}})"
+        remedy = f"rename a column: frame.rename(columns={{{str(next(iter(frame.columns), ''))!r}: {missing[0]!r}}})"
         raise UserError(problem, remedy, code="missing-key", where=missing[0])
     for number, row in enumerate(frame.to_dict("records")):
         values = {name: row[column] for name, column in columns.items()}
         for name, value in values.items():
             if is_missing(value) and (name in fields.required or (targets and name == fields.target)):
-                where = f"row {number}"
-                raise UserError(f"{where} has no {name!r} (empty cell)", "drop it", code="missing-key", where=where)
+                problem = f"{(where := f'row {number}')}: the cell in column {name!r} is empty"
+                raise UserError(problem, "fill it, or remove the row", code="missing-key", where=where)
         yield {name: value for name, value in values.items() if not is_missing(value)}
 
 
@@ -150,6 +150,6 @@ def parse_input(task: AnyTask, value: Input, where: str) -> Example:
         ):
             name = f"{where}, {key!r}," if key else where
             problem = f"{name} is {item!r}, not a text" + ("" if key else " or a dictionary")
-            remedy = "replace or drop values that are empty or no texts"
+            remedy = "pass a str, and leave out empty values such as None and NaN"
             raise UserError(problem, remedy, code="invalid-input", where=where)
     return task.parse(value, where)

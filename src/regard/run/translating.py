@@ -130,7 +130,7 @@ class SegmentTask:
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
 
     def _search(self, segments: Sequence[Segment], target: str | None) -> Steps:
-        """Translations without links: of sentences without letters the sentences, of others from the cache or model."""
+        """Translate without word alignment: copy segments without letters, take others from the cache or the model."""
         results = [SegmentTranslation(item.text) for item in segments]
         groups: dict[tuple[str, str, int], list[int]] = {}
         drawn = self.task.decoding.search == "sample"  # equal sentences have different samples

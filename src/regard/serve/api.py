@@ -44,7 +44,7 @@ class Body(BaseModel):
 class Texts(Body):
     """Texts without any options."""
 
-    text: str | list[str] = Field(description="one text, or several")
+    text: str | list[str] = Field(description="one text, or a list of texts")
 
     @property
     def texts(self) -> list[str]:
@@ -54,13 +54,13 @@ class Texts(Body):
 class Translate(Texts):
     """Texts to translate."""
 
-    source: Language | None = Field(None, description="the language of the texts; without it, it is detected for each")
-    target: Language | None = Field(None, description="the language to translate to; needed if there are several")
-    format: Literal["text", "html"] = Field("text", description="html: tags stay, and move with their words")
-    alternatives: int = Field(0, ge=0, description="number of other translations")
-    glossary: dict[str, str] = Field({}, description="terms of the texts and their translations")
-    run: str | None = Field(None, description="the run that translates; without it, the first one that can")
-    links: bool = Field(False, description="which characters come from which (format text)")
+    source: Language | None = Field(None, description="source language code; default: detected for each text")
+    target: Language | None = Field(None, description="target language code; required if the server has several")
+    format: Literal["text", "html"] = Field("text", description="text, or html: keep the tags")
+    alternatives: int = Field(0, ge=0, description="number of alternative translations")
+    glossary: dict[str, str] = Field({}, description="terms and the translations to use for them")
+    run: str | None = Field(None, description="run that translates; default: the first run with these languages")
+    links: bool = Field(False, description="return the word alignment as character ranges (only with format text)")
 
     def request(self) -> TranslateRequest:
         """The request of the service; the source "auto" means that it is detected."""
@@ -72,18 +72,18 @@ class Translate(Texts):
 class Predict(Body):
     """Inputs of a run."""
 
-    inputs: list[str | JsonObject] = Field(description="texts or examples as the task of the run reads them")
-    options: JsonObject = Field({}, description="options of the prediction: beam, nbest, top ...")
+    inputs: list[str | JsonObject] = Field(description="list of texts, or of JSON objects with the task's fields")
+    options: JsonObject = Field({}, description='prediction options, e.g. {"beam": 4, "nbest": 2}')
 
 
 class Embed(Body):
     """Texts whose vectors are wanted."""
 
-    inputs: list[str | JsonObject] = Field(description="texts, or {text, pair}")
-    layers: str = Field("last", max_length=100, description='last, all, -2, "-4:", "1,6"')
-    combine: str = Field("concat", description="concat, sum or mean of several layers")
-    pool: str = Field("mean", description="cls, mean, max, pooler or tokens")
-    normalize: bool = Field(False, description="vectors of length 1")
+    inputs: list[str | JsonObject] = Field(description='list of texts; a pair is {"text": ..., "pair": ...}')
+    layers: str = Field("last", max_length=100, description='layers to use: last, all, -2, "-4:" or "1,6"')
+    combine: str = Field("concat", description="how to combine several layers: concat, sum or mean")
+    pool: str = Field("mean", description="one vector per text: cls, mean, max or pooler; or per token: tokens")
+    normalize: bool = Field(False, description="scale every vector to length 1")
 
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:

@@ -68,13 +68,13 @@ class Direction(BaseModel):
 
 
 class Terms(BaseModel):
-    glossary: dict[str, str] = Field({}, description="terms and their translations")
+    glossary: dict[str, str] = Field({}, description="terms and the translations to use for them")
 
 
 class Translate(Key, Terms, Direction):
     q: str | list[str] = Field(description="text, or a list of texts")
     format: Literal["text", "html"] = Field("text", description="text or html")
-    alternatives: int = Field(0, ge=0, description="number of other translations")
+    alternatives: int = Field(0, ge=0, description="number of alternative translations")
 
 
 class Detect(Key):

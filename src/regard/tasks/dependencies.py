@@ -68,13 +68,13 @@ Search = Literal["tree", "greedy"]
 class ParserSettings(Settings):
     """Settings of the biaffine head; the sizes are those of Dozat and Manning 2017, section 3.1."""
 
-    arc_size: int = Field(500, gt=0, le=1 << 14, description="size of the vectors from which heads are scored")
-    relation_size: int = Field(100, gt=0, le=1 << 12, description="size of the vectors from which relations are scored")
-    dropout: float = Field(0.33, ge=0, lt=1, description="dropout on the hidden states and on these vectors")
+    arc_size: int = Field(500, gt=0, le=1 << 14, description="size of the vectors that score heads")
+    relation_size: int = Field(100, gt=0, le=1 << 12, description="size of the vectors that score relations")
+    dropout: float = Field(0.33, ge=0, lt=1, description="dropout on hidden states and on head and relation vectors")
     search: Search = Field(
         "tree",
-        description="tree: the best tree with one root (maximum spanning tree); greedy: the best head of each word, "
-        "which need not be a tree",
+        description="tree: the best tree with one root (maximum spanning tree); greedy: the best head per word, "
+        "which may not form a tree",
     )
 
 
@@ -140,8 +140,8 @@ class Dependencies(Labelled[DependenciesRecipe]):
         search = options.pop("search", None)
         task = super().configure(**options)
         if search not in (None, "tree", "greedy"):
-            problem = f"a dependency parser has no search {search!r}"
-            raise UserError(problem, "choose tree or greedy", code="invalid-option", where="search")
+            problem = f"task dependencies has no search {search!r}"
+            raise UserError(problem, "set `search` to tree or greedy", code="invalid-option", where="search")
         return task if search is None else replace(task, greedy=search == "greedy")
 
     # ---- inputs and loss --------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def encoder_attention(
     """Attention maps of a text encoder over the tokens of one input."""
     if len(read.ids) > MAX_TOKENS_DRAWN:
         problem = f"the text has {len(read.ids)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn"
-        raise UserError(problem, "inspect a part of it", code="too-long", where="text")
+        raise UserError(problem, "inspect a shorter text", code="too-long", where="text")
     device = next(encoder.parameters()).device
     batch = Inputs.of([[read]], per_token).pad(np.arange(1)).to(device)
     weights = encoder.attentions(batch.source, batch["segments"]).encoder
@@ -197,12 +197,12 @@ def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
     if start.task != LANGUAGE:
         return
     if start.model.kind not in ("transformer", "bilstm"):
-        problem = f"{folder}, the run to start from, is a language model of kind {start.model.kind}"
-        remedy = 'start from one with model.kind = "transformer" or "bilstm"'
+        problem = f"a text encoder cannot start from a {start.model.kind} language model ({folder})"
+        remedy = "set `start_from` to a language model with `model.kind` transformer or bilstm"
         raise UserError(problem, remedy, code="incompatible-start", where="start_from")
     if getattr(start.data, "min_word_count", 0):
-        problem = f"{folder}, the run to start from, replaces rare words, and a text encoder does not"
-        remedy = "start from a language model without data.min_word_count"
+        problem = f"{folder} was trained with `data.min_word_count`, which text encoders do not support"
+        remedy = "set `start_from` to a language model with data.min_word_count = 0"
         raise UserError(problem, remedy, code="incompatible-start", where="start_from")
 
 

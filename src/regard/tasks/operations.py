@@ -182,7 +182,7 @@ def engine_names(task: AnyTask) -> tuple[str, ...]:
 def force_decode(task: AnyTask, example: Example, target: str) -> Prediction:
     """The prediction of a given output for an example, to inspect its attention."""
     if task.search is None:
-        problem = f"task {task.name} does not decode a given target"
+        problem = f"task {task.name} generates no text, so it cannot use a target text"
         raise UserError(problem, "leave `target` out", code="unsupported-option", where="target")
     return task.search.force(example, target)
 

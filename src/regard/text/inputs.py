@@ -194,7 +194,7 @@ class SubwordInputTokenizer(ByteLevelInputTokenizer, SubwordTokenizer):
 
 
 def encoding_of(encoding: HuggingFaceEncoding) -> Encoding:
-    """The encoding of the library, without special tokens, as ours."""
+    """Convert a Hugging Face encoding to ours; it must not contain special tokens."""
     words = [word for word in encoding.word_ids if word is not None]  # None only for special tokens
     return Encoding(encoding.ids, encoding.offsets, words)
 

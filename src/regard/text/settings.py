@@ -24,17 +24,17 @@ class TextSettings(Settings):
     kind: Literal["bpe", "wordpiece", "word", "token", "char", "imported"] = Field(
         "bpe",
         description="tokenizer: bpe and wordpiece learn subwords; word keeps the most frequent words, token the most "
-        "frequent strings between spaces (for tokenized text), char the most frequent characters; everything else is "
-        "spelled in bytes; imported: the tokenizer of an imported model, which is not trained",
+        "frequent strings between spaces (for tokenized text), char the most frequent characters; other text is "
+        "encoded as bytes; imported: an imported model's own tokenizer, which is not trained",
     )
     vocab_size: int = Field(
-        8000, description="maximum vocabulary size, with special tokens and bytes; a small corpus gives less"
+        8000, description="maximum vocabulary size, with special tokens and bytes; small corpora give fewer"
     )
     joint: bool = Field(True, description="one shared vocabulary for source and target instead of two")
     min_frequency: int = Field(2, ge=1, description="minimum frequency of a token in the training text")
     merge_by: MergeBy = Field("frequency", description=f"wordpiece: {MERGE_BY}")
     dropout: float = Field(
-        0.0, ge=0.0, lt=1.0, description="BPE-dropout: probability to drop a merge in training (0.1 is usual; bpe only)"
+        0.0, ge=0.0, lt=1.0, description="BPE-dropout (kind bpe only): probability to skip a merge in training"
     )
 
     def no_effect(self) -> Iterator[Unused]:
@@ -59,8 +59,8 @@ class PairTextSettings(TextSettings):
 
     tokenizer_from: str = Field(
         "",
-        description="a run whose tokenizers are used; none are trained (for a student of another run, "
-        "and for the members of an ensemble)",
+        description="run whose tokenizers to use instead of training new ones (for a distilled student "
+        "and for ensemble members)",
     )
 
 
@@ -68,21 +68,21 @@ class BertTextSettings(Settings):
     """A tokenizer of BERT: its vocabulary size, training and normalisation."""
 
     kind: Literal["bert"] = Field(
-        "bert", description="tokenizer: WordPiece of BERT; tokens that continue a word begin with ##"
+        "bert", description="tokenizer: BERT's WordPiece; tokens that continue a word begin with ##"
     )
     vocab_size: int = Field(
         16000,
         gt=2 * len(BERT_SPECIALS),
-        description="maximum vocabulary size, special tokens included (30,000 in the paper); a small corpus gives less",
+        description="maximum vocabulary size, special tokens included (30,000 in the paper); small corpora give fewer",
     )
     min_frequency: int = Field(
         2,
         ge=1,
-        description="minimum frequency of a token in the training text; a word with a rarer character becomes [UNK]",
+        description="minimum frequency of tokens and characters in training; words with rarer characters become [UNK]",
     )
     merge_by: MergeBy = Field("frequency", description=MERGE_BY)
     lowercase: bool = Field(True, description="lowercase the text, like the uncased models")
-    strip_accents: bool | None = Field(None, description="strip accents; default: same as lowercase")
+    strip_accents: bool | None = Field(None, description="strip accents; default: the value of `lowercase`")
     split_chinese: bool = Field(True, description="treat every Chinese character as a word")
 
 

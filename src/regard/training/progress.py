@@ -146,7 +146,7 @@ class LogAccumulator:
         return {"objective": objective, "nll": nll, "count": self.count, "tokens": self.tokens, "seconds": self.seconds}
 
     def load(self, saved: dict[str, float], world: World) -> None:
-        """Restore saved sums; they are those of all ranks, so only rank 0 takes them."""
+        """Restore saved values; the loss sums are totals over all ranks, so only rank 0 loads them."""
         self.clear()
         if saved and world.is_main:
             self._sums += torch.tensor([saved["objective"], saved["nll"]], dtype=torch.float64, device=self._device)

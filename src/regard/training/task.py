@@ -64,7 +64,7 @@ class Trainable(Protocol[B_contra]):
         ...
 
     def validate(self, model: nn.Module) -> Validation:
-        """Evaluate the model on the validation data; it is in evaluation mode and needs no gradients."""
+        """Evaluate the model on the validation data; the caller has set eval() and no_grad()."""
         ...
 
 

@@ -49,7 +49,7 @@ def plot_drawing(plot: Plot, field: tuple[int, int] = SMALL, rounded: bool = Tru
         return above_each_other([*title, body, *([names(list(plot.series), field[0], boxes=True)] if several else [])])
     drawing, side = lines(plot, field, rounded)
     title = [*headings(plot.title, side + field[0]), *headings(plot.y, side + field[0], bold=False)]
-    return above_each_other([*title, drawing, *under(plot.x, side, field[0]), names(list(plot.series), field[0])])
+    return above_each_other([*title, drawing, *x_label(plot.x, side, field[0]), names(list(plot.series), field[0])])
 
 
 def lines(plot: Plot, field: tuple[int, int], rounded: bool) -> tuple[Drawing, float]:
@@ -170,8 +170,8 @@ def wrapped(shown: str, room: float) -> list[str]:
     return [*rows, row.rstrip()]
 
 
-def under(name: str, side: float, wide: int) -> list[Drawing]:
-    """What the lower axis counts, in its middle."""
+def x_label(name: str, side: float, wide: int) -> list[Drawing]:
+    """The x-axis label, centred."""
     rows = wrapped(words(name), wide)
     lines = [text(side + wide / 2, 8 + 16 * order, row, 'text-anchor="middle"') for order, row in enumerate(rows)]
     return [Drawing(side + wide, 16 * len(rows) - 4, "\n".join(lines))] if name else []

@@ -138,7 +138,7 @@ def branches(below: Sequence[int], above: int) -> str:
 
 
 def indented(tree: Tree) -> list[str]:
-    """A line for each phrase, with its words if it has only words, and a line for each word beside phrases."""
+    """The tree as indented lines, one per node; a phrase that contains only words is one line."""
     lines: list[str] = []
     ahead: list[tuple[Tree, str, str]] = [(tree, "", "")]
     while ahead:

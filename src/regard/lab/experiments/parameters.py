@@ -57,7 +57,7 @@ def bert_parts(size: Literal["base", "large"]) -> Mapping[str, float]:
 
 
 def layer_parts() -> Mapping[str, float]:
-    """The parts of one encoder layer of base."""
+    """Parameters in one encoder layer (Transformer base), in millions, by part."""
     with on_meta():
         layer = Transformer(TransformerSettings(size="base"), WMT14, WMT14).encoder[0]
     return {
