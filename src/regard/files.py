@@ -41,8 +41,8 @@ PARTIAL, REPLACED = ".partial", ".replaced"
 MACHINE_ERRORS = {
     errno.EIO: "check the disk and its connection, and run the command again",
     errno.ESTALE: "check the connection to the file server, and run the command again",
-    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or choose another disk",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EFBIG: "raise the file size limit (`ulimit -f`), or choose a different disk",
+    errno.EMFILE: "raise the limit for open files (`ulimit -n`)",
     errno.ENFILE: "end other programs: the system has too many open files",
     errno.ENOMEM: "end other programs, or use a machine with more memory",
 }
@@ -69,7 +69,7 @@ def open_binary(path: Path) -> BinaryIO:
     wanted, path = path, find_file(path)
     try:
         if path.is_dir():
-            raise UserError(f"{path} is a folder, not a file", "give a text file", code="not-a-file", where=path)
+            raise UserError(f"{path} is a folder, not a file", "choose a file", code="not-a-file", where=path)
         if not path.exists():
             tried = ", ".join(form.name for form in candidate_paths(wanted)[1:])
             raise UserError(f"{path}: no such file, nor {tried}", nearest_file(path), code="missing-file", where=path)
@@ -80,7 +80,7 @@ def open_binary(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         problem = f"{path} cannot be read: {error.strerror or error}"
-        remedy = MACHINE_ERRORS.get(error.errno or 0, "check its permissions")
+        remedy = MACHINE_ERRORS.get(error.errno or 0, "check the file permissions")
         raise UserError(problem, remedy, code="unreadable-file", where=path) from error
 
 
@@ -167,7 +167,7 @@ def _lock(handle: int, folder: Path) -> bool:
     except OSError as error:
         if error.errno != errno.EWOULDBLOCK:
             return False
-        problem, remedy = f"another process is working in {folder}", "wait until it ends, or choose another folder"
+        problem, remedy = f"another process is working in {folder}", "wait for it, or choose a different folder"
         raise UserError(problem, remedy, code="in-use", where=folder) from error
 
 
@@ -332,7 +332,7 @@ class Manifest:
         """Read a manifest; raise a UserError if it is missing, its checksum is wrong, or a key has another type."""
         content = read_json(path, JsonObject)
         if content.pop("sha256", None) != checksum(content):
-            problem = f"{path} is damaged: its sha256 differs from the one written in it"
+            problem = f"{path} is damaged: the content does not match its sha256"
             raise UserError(problem, code="damaged-file", where=path)
         format = check_type(content.pop("format", None), int, f"{path}:format")
         files = check_type(content.pop("files", None), dict[str, _Entry], f"{path}:files")
@@ -355,7 +355,7 @@ class Manifest:
         """Raise a UserError if the files of `path` have a newer format than the one that is known."""
         if self.format > format:
             problem = f"{path} was written by a newer version of regard (format {self.format})"
-            raise UserError(problem, "update: pip install -U regard", code=NEWER_VERSION, where=path)
+            raise UserError(problem, "update regard: `pip install -U regard`", code=NEWER_VERSION, where=path)
 
     def is_current(self, inputs: object, format: int) -> bool:
         """True if the files were made from `inputs` in this `format`."""

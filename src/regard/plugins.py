@@ -26,7 +26,7 @@ from regard.errors import UserError
 PLUGINS = "REGARD_PLUGINS"
 GROUPS = ("regard.plugins", "regard.tasks", "regard.experiments")
 PREFIX = "regard_plugin_"
-MISSING_PLUGIN = f"if a plug-in adds it, name the file in {PLUGINS}, or install its package"
+MISSING_PLUGIN = f"if it comes from a plug-in, add the plug-in's file to {PLUGINS}, or install its package"
 """The remedy for an unknown name that a plug-in may have."""
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Registry(dict[str, T]):
             raise UserError(f"a {self.kind} needs a name, not {name!r}", code="invalid-plugin", where=self.kind)
         if name in self and _identity(self[name]) != _identity(value):
             problem = f"there are two {self.kind}s called {name!r}: {_place(self[name])} and {_place(value)}"
-            raise UserError(problem, "rename one of them", code="duplicate-name", where=name)
+            raise UserError(problem, "rename one", code="duplicate-name", where=name)
         self[name] = value
         return value
 
@@ -77,7 +77,7 @@ def load_plugins() -> None:
     """Import the files in REGARD_PLUGINS and the entry points of installed packages; those already imported stay."""
     for path in plugin_files():
         if not path.is_file():
-            raise UserError(f"{path}: there is no such plug-in", f"correct {PLUGINS}", code="missing-file", where=path)
+            raise UserError(f"{path}: no such plug-in", f"correct {PLUGINS}", code="missing-file", where=path)
         import_plugin(module_name(path), str(path))
     for name, module in installed_plugins().items():
         import_plugin(module, f"the installed plug-in {name}")
@@ -90,7 +90,7 @@ def installed_plugins() -> dict[str, str]:
     for point in (point for group in GROUPS for point in entry_points(group=group)):
         if modules.setdefault(point.name, point.module) != point.module:
             problem = f"two installed plug-ins are called {point.name!r}: {modules[point.name]} and {point.module}"
-            raise UserError(problem, "uninstall one of them", code="duplicate-name", where=point.name)
+            raise UserError(problem, "uninstall one", code="duplicate-name", where=point.name)
     return modules
 
 

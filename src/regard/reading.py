@@ -48,9 +48,9 @@ def require_regular(path: Path, limit: int | None = None) -> None:
         raise UserError(f"{path} cannot be read: {error}", code="unreadable-file", where=path) from error
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
-        raise UserError(f"{path} is {kind}, not a file", "replace it by a file", code="not-a-file", where=path)
+        raise UserError(f"{path} is {kind}, not a file", "replace it with a file", code="not-a-file", where=path)
     if limit is not None and status.st_size > limit:
-        problem = f"{path} has {status.st_size:,} bytes; such a file has at most {limit:,}"
+        problem = f"{path} is too large: {status.st_size:,} bytes, at most {limit:,}"
         raise UserError(problem, code="too-large", where=path)
 
 
@@ -75,7 +75,7 @@ def open_regular(path: Path, limit: int | None = None) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        problem, remedy = f"{path} cannot be read: {error.strerror}", "check its permissions"
+        problem, remedy = f"{path} cannot be read: {error.strerror}", "check the file permissions"
         raise UserError(problem, remedy, code="unreadable-file", where=path) from error
 
 
@@ -140,7 +140,7 @@ def check_text(value: T, location: object = "the text", where: object = "") -> T
     except UnicodeEncodeError as error:
         context = ascii(text[max(0, error.start - 10) : error.end + 10])
         problem = f"{location} contains half of a surrogate pair, {text[error.start]!a}, in {context}"
-        remedy = "repair the text: a surrogate is not a character"
+        remedy = "correct the text: half a surrogate pair is not a character"
         raise UserError(problem, remedy, code="bad-text", where=where or location) from error
     return value
 
@@ -174,7 +174,7 @@ def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:
     for key in sorted({*values} ^ {*fields}):
         if key in values or key not in optional:
             problem = f"{key} is not known to this version of regard" if key in values else f"it has no {key}"
-            problem = f"{path} is damaged or of another version: {problem}"
+            problem = f"{path} is damaged or from a different version: {problem}"
             raise UserError(problem, code="damaged-file", where=f"{path}:{key}")
     return kind(**{key: check_type(item, types[key], f"{path}:{key}") for key, item in values.items()})
 
@@ -208,7 +208,7 @@ def read_toml(path: Path) -> JsonObject:
             raise ValueError(f"it has more than {MAX_TOML_BYTES:,} bytes")
         return parse_toml(text)
     except FileNotFoundError as error:
-        problem, remedy = f"{path}: no such recipe", "regard recipes lists the included ones"
+        problem, remedy = f"{path}: no such recipe", "see `regard recipes`"
         raise UserError(problem, remedy, code="missing-file", where=path) from error
     except UnicodeDecodeError as error:
         problem, remedy = f"{path} is not UTF-8 text: {error}", "save it as UTF-8"

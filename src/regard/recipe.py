@@ -69,7 +69,7 @@ class Recipe(Settings):
 
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
-        description="name of the run and of its folder in runs/; letters, digits and . _ + -",
+        description="run name, also the folder name in runs/; letters, digits and . _ + -",
     )
     about: str = Field("", description="one line that describes the run")
     task: str = Field("translation", description="the task to train")

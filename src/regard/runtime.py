@@ -172,7 +172,7 @@ def _choose_device(name: str, size: int, local_rank: int, setting: str = "runtim
     if index >= torch.cuda.device_count():
         raise UserError(
             f"there is no GPU {index}: torch finds {torch.cuda.device_count()} (counted from 0)",
-            "start fewer processes: torchrun --nproc-per-node" if size > 1 else f"write {setting}cuda",
+            "start fewer processes: `torchrun --nproc-per-node`" if size > 1 else f"set `{setting}cuda`",
             code="no-device",
             where=setting.strip("-= "),
         )

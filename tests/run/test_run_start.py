@@ -112,7 +112,7 @@ def test_the_remedy_for_another_model_kind_can_be_used(first: Run, tmp_path: Pat
     begun = recipe(tmp_path, start_from=str(first.folder), model=recurrent)
     with pytest.raises(UserError) as error:
         train(begun, tmp_path / "x", report=quiet)
-    written = error.value.remedy.removeprefix("write ").strip("'")
+    written = error.value.remedy.removeprefix("set ").strip("'")
     again = apply_overrides(begun.model_dump(exclude_none=True), [written])
     assert train(build_recipe(again, "test"), tmp_path / "x", report=quiet).outcome.step == 3
 

@@ -53,7 +53,7 @@ def check_no_nan(log_probs: Tensor) -> None:
     if bool(log_probs.isnan().any()):
         raise UserError(
             "the model's probabilities are not numbers (NaN)",
-            "its weights are damaged or its training diverged: use an earlier checkpoint, or bfloat16 or float32",
+            "the weights are damaged or training diverged: use an earlier checkpoint, or bfloat16 or float32",
             code="not-finite",
             where="model",
         )

@@ -18,7 +18,7 @@ def check_autoregressive(settings: DecodingSettings) -> None:
     """Raise an error for mask-predict, which a model that generates token by token cannot run."""
     if settings.search == "mask_predict":
         raise UserError(
-            'search = "mask_predict" needs a model of kind masked; this model generates token by token',
+            '`search = "mask_predict"` needs a mask-predict model; this model generates token by token',
             'set `search` to "beam", "greedy" or "sample"',
             code="unsupported",
             where="decoding.search",

@@ -49,7 +49,7 @@ class DecodingSettings(Settings):
         1.0,
         gt=0,
         le=1,
-        description="only with search = sample: choose among the most likely tokens of this total probability; 1 = off",
+        description="only with search = sample: choose among the most likely tokens up to this probability; 1 = off",
     )
     iterations: int = Field(
         10, ge=1, le=MAX_HYPOTHESES, description="only with search = mask_predict: number of passes, the first included"

@@ -88,10 +88,10 @@ def open_document(
     split         False: a line is one sentence, also if it looks like several
     """
     if format not in FORMATS:
-        remedy = f"write one of {', '.join(FORMATS)}"
+        remedy = f"choose one of {', '.join(FORMATS)}"
         raise UserError(f"unknown format {format!r}", remedy, code="invalid-option", where="format")
     if len(text) > MAX_CHARACTERS:
-        problem, remedy = f"the document has {len(text):,} characters", f"translate parts of at most {MAX_CHARACTERS:,}"
+        problem, remedy = f"the document has {len(text):,} characters", f"split it (at most {MAX_CHARACTERS:,} each)"
         raise UserError(problem, remedy, code="too-large", where="document")
     options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), split=split)
     return HtmlReader(options).read(text) if format == "html" else read_text(text, options)
@@ -120,11 +120,11 @@ def open_file(
     """
     ending, name = file_format(name), PurePath(name).name
     if not ending:
-        problem, remedy = f"{name}: files of this kind cannot be translated", f"give one of {', '.join(FILE_FORMATS)}"
+        problem, remedy = f"{name}: unsupported file extension", f"use one of {', '.join(FILE_FORMATS)}"
         raise UserError(problem, remedy, code="unsupported-file", where=name)
     most = MAX_BYTES if max_characters is None or ending == ".docx" else min(MAX_BYTES, MARKUP * max_characters)
     if len(content) > most:
-        problem, remedy = f"{name} has {len(content):,} bytes", f"translate files of at most {most:,}"
+        problem, remedy = f"{name} is too large: {len(content):,} bytes", f"split the file (at most {most:,})"
         raise UserError(problem, remedy, code="too-large", where=name)
     limit = None if max_characters is None else CharacterBudget(max_characters)
     options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), limit)
@@ -166,5 +166,5 @@ def decode(content: bytes, name: str, ending: str) -> tuple[str, str, bytes]:
         return content[len(bom) :].decode(encoding), encoding, bom
     except (UnicodeDecodeError, LookupError) as error:
         raise UserError(
-            f"{name} is not text in the encoding {encoding}", "save it as UTF-8", code="bad-text", where=name
+            f"{name} is not text in the encoding {encoding}", "save the file as UTF-8", code="bad-text", where=name
         ) from error

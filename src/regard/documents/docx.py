@@ -332,4 +332,4 @@ def decode_xml(data: bytes, name: str) -> str:
 
 
 def damaged(problem: str, code: str = "damaged-file") -> UserError:
-    return UserError(f"the .docx file cannot be used: {problem}", "save it again with Word", code=code, where=".docx")
+    return UserError(f"the .docx file cannot be used: {problem}", "save it again in Word", code=code, where=".docx")

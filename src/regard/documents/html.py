@@ -67,8 +67,8 @@ class HtmlReader:
             return
         self.depth = self.depth + 1 if token.kind == "open" else max(0, self.depth - (token.kind == "close"))
         if self.depth > MAX_DEPTH:
-            problem = f"the page has more than {MAX_DEPTH} elements inside of each other"
-            raise UserError(problem, "translate its parts", code="too-deep", where="html")
+            problem = f"the page has more than {MAX_DEPTH} nested elements"
+            raise UserError(problem, "split the page, or remove nesting", code="too-deep", where="html")
 
     def add_untouched(self, token: Token, tokens: Iterator[Token]) -> None:
         """An element that is never translated, up to its closing tag."""

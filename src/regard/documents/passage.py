@@ -44,7 +44,7 @@ class CharacterBudget:
         self.read += characters
         if self.read > self.characters:
             problem = f"the text has more than {self.characters:,} characters"
-            raise UserError(problem, "translate parts of it", code="too-large", where="document")
+            raise UserError(problem, "split the text", code="too-large", where="document")
 
 
 @dataclass(frozen=True)

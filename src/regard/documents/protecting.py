@@ -65,12 +65,12 @@ class Glossary:
     def __init__(self, terms: Mapping[str, str]) -> None:
         for source, target in terms.items():
             if source != source.strip() or not WORD.match(source) or not target.strip() or "\n" in source + target:
-                problem = f"the glossary has the term {source!r} for {target!r}"
-                remedy = "a term and its translation are one line each, with no blank space around them"
+                problem = f"the glossary entry {source!r}: {target!r} is not valid"
+                remedy = "use one line each, without spaces at the ends; a term begins with a word"
                 raise UserError(problem, remedy, code="bad-glossary", where="glossary")
         longest = max((len(source) + len(target) for source, target in terms.items()), default=0)
         if len(terms) > MAX_TERMS or longest > MAX_TERM_CHARACTERS:
-            remedy = f"at most {MAX_TERMS:,} terms of {MAX_TERM_CHARACTERS} characters are possible"
+            remedy = f"use at most {MAX_TERMS:,} terms, with at most {MAX_TERM_CHARACTERS} characters per entry"
             raise UserError(f"the glossary has {len(terms):,} terms", remedy, code="too-large", where="glossary")
         self._outputs: dict[str, str] = {}
         lengths: dict[str, set[int]] = {}

@@ -97,8 +97,8 @@ class CTranslate2Engine:
         positions = self.info.positions
         if positions is not None and len(source) > positions:
             raise UserError(
-                f"a source has {len(source)} tokens, and {self.folder} has {positions} positions",
-                "use shorter lines, or choose the engine torch",
+                f"a source has {len(source)} tokens, but {self.folder} supports at most {positions}",
+                "shorten the source, or choose the engine torch",
                 code="too-long",
                 where=self.folder,
             )
@@ -198,7 +198,7 @@ class CTranslate2Engine:
             types = sorted(import_ctranslate2().get_supported_compute_types(self.device.type))
             raise UserError(
                 f"CTranslate2 cannot load {self.folder} as {self.quantization} on {self.device}: {error}",
-                f"{self.device.type} supports {', '.join(types)}",
+                f"choose a quantization that {self.device.type} supports: {', '.join(types)}",
                 code="unsupported",
                 where="quantization",
             ) from error

@@ -85,7 +85,7 @@ class MaskPredict:
         settings = request.settings
         if settings.search != "mask_predict":
             raise UserError(
-                f'search = "{settings.search}" generates token by token, which a model of kind masked cannot do',
+                f'mask-predict models do not generate token by token, as `search = "{settings.search}"` does',
                 'set `search = "mask_predict"`',
                 code="unsupported",
                 where="decoding.search",

@@ -78,7 +78,7 @@ def unsupported(problem: str, where: Path | str, remedy: str) -> UserError:
 def read_config(path: Path) -> Config:
     """The content of a config.json."""
     if not path.exists():
-        remedy = f"name a folder written by save_pretrained; {nearest_file(path)}"
+        remedy = f"choose a folder written by `save_pretrained`; {nearest_file(path)}"
         raise UserError(f"{path}: no such file", remedy, code="missing-file", where=path)
     return read_json(path, Config)
 
@@ -132,8 +132,8 @@ def read_weights(path: Path) -> Tensors:
     if not path.exists():
         pickled = path.with_name(PICKLED).exists()
         remedy = (
-            f"{PICKLED} is a pickle, which can hold code: write --allow-pickle to read only its tensors, or load it "
-            "with transformers and save it with save_pretrained"
+            f"{PICKLED} is a pickle, which can hold code: add `--allow-pickle` to read only the tensors, or load it "
+            "with transformers and save it with `save_pretrained`"
         )
         raise UserError(
             f"{path}: no such file", remedy if pickled else nearest_file(path), code="missing-file", where=path
@@ -176,7 +176,7 @@ def pop_tensor(tensors: Tensors, key: str, shape: torch.Size, path: Path) -> Ten
         problem = f"{path}: {key} has shape {tuple(tensor.shape)}, but {CONFIG} says {tuple(shape)}"
         raise damaged(problem, f"{path}:{key}", f"the two files belong to different models: {DOWNLOAD_AGAIN}")
     if not tensor.is_floating_point() or not bool(tensor.float().isfinite().all()):
-        problem = f"{path}: {key} is not a finite number everywhere (NaN, infinite or of type {tensor.dtype})"
+        problem = f"{path}: {key} contains NaN, infinite or non-float values ({tensor.dtype})"
         raise UserError(problem, DOWNLOAD_AGAIN, code="not-finite", where=f"{path}:{key}")
     return tensor.float()
 
@@ -228,15 +228,15 @@ def find_tokenizer(folder: Path, vocabulary: str, merges: str = "") -> Path:
 def require_quantization(quantization: str, supported: Sequence[str]) -> None:
     """Raise an error for a type of weights that a library does not have."""
     if quantization not in supported:
-        problem = f"the quantization is {quantization!r}"
-        raise UserError(problem, f"write one of {', '.join(supported)}", code="invalid-setting", where="quantization")
+        problem = f"unknown quantization {quantization!r}"
+        raise UserError(problem, f"choose one of {', '.join(supported)}", code="invalid-setting", where="quantization")
 
 
 def require_new_folder(folder: Path) -> None:
     """Raise an error if the folder exists and is not empty: nothing is overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        problem = f"{folder} already exists"
-        raise UserError(problem, "choose another folder with --folder FOLDER", code="folder-exists", where=folder)
+        problem = f"{folder} already exists and is not empty"
+        raise UserError(problem, "choose a new folder with `--folder`", code="folder-exists", where=folder)
 
 
 @contextmanager

@@ -157,8 +157,8 @@ def find_vocabularies(path: Path) -> tuple[Path, Path]:
         remedy = f"download all files of the model; {nearest_file(path.parent / 'vocab.spm')}"
         raise UserError(problem, remedy, code="missing-file", where=path.parent / "vocab.spm")
     if len(files) > 2:
-        problem = f"{path.parent} has {len(files)} vocabularies (*.spm)"
-        raise UserError(problem, "give each model a folder of its own", code="damaged-model", where=path.parent)
+        problem = f"{path.parent} has {len(files)} vocabularies (*.spm), more than source and target"
+        raise UserError(problem, "move each model into its own folder", code="damaged-model", where=path.parent)
     return files[0], files[-1]
 
 

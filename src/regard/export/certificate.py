@@ -91,7 +91,7 @@ class Certificate:
         manifest = Manifest.read(path)
         manifest.check_version(FORMAT, path)
         if damaged := manifest.damaged(folder):
-            problem = f"{folder} is not as it was exported: {', '.join(map(str, damaged))}"
+            problem = f"{folder} was changed after the export: {', '.join(map(str, damaged))}"
             raise UserError(problem, "export the run again", code="damaged-file", where=folder)
         facts = {name: value for name, value in manifest.facts.items() if name not in ("bounds", "violations")}
         return check_dataclass(facts, cls, path), manifest.inputs
@@ -118,7 +118,7 @@ class Certificate:
         if violations := self.violations():
             raise UserError(
                 f"the export to {self.to} differs from the run: {'; '.join(violations)}",
-                "choose other weights with `--quantization`, or other bounds with `--max-difference`, "
+                "choose a different `--quantization`, or change the bounds with `--max-difference`, "
                 "`--min-identical` or `--max-score-change`",
                 code="export-differs",
                 where=folder,

@@ -69,7 +69,7 @@ class Trained:
     def unsupported(self, library: str, remedy: str) -> UserError:
         """The error that a library cannot run the model."""
         recipe = self.task.recipe
-        problem = f"{library} cannot run the model of {self.folder}: task {recipe.task}, {recipe.model.summary}"
+        problem = f"{library} does not support the model in {self.folder}: task {recipe.task}, {recipe.model.summary}"
         return UserError(problem, remedy, code="unsupported-model", where=self.folder)
 
 
@@ -91,8 +91,8 @@ class Target(ABC):
         if len(self.quantizations) > 1:
             require_quantization(self.quantization, self.quantizations)
         elif self.quantization not in self.quantizations:
-            problem = f"weights for {self.name} are written as they are, not as {self.quantization}"
-            remedy = "leave `--quantization` out: it is for `--to ctranslate2` and `--to onnx`"
+            problem = f"`--to {self.name}` cannot convert the weights to {self.quantization}"
+            remedy = "leave `--quantization` out: only `--to ctranslate2` and `--to onnx` support it"
             raise UserError(problem, remedy, code="unsupported-option", where="quantization")
 
     @property

@@ -45,8 +45,8 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
             changed += _replace(path_of(docs / RESULTS, experiment.name), read_text(finished.path))
     found = read_results(docs, list(all_experiments().values()))
     if not found:
-        problem = f"{folder} has no results of full runs"
-        raise UserError(problem, "regard lab --all makes them", code="not-finished", where=folder)
+        problem = f"{folder} has no full results"
+        raise UserError(problem, "create them: `regard lab --all`", code="not-finished", where=folder)
     pages = make_pages(docs, list(all_experiments().values()), found)
     pages |= {page: fill_blocks(read_text(page), page, docs, found) for page in pages_beside(docs)}
     for path, text in pages.items():
@@ -87,7 +87,7 @@ def fill_blocks(text: str, page: Path, docs: Path, found: Found) -> str:
         if name not in all_experiments():
             line = text[: match.start()].count("\n") + 1
             problem = f"{page}:{line}: there is no experiment {name!r}"
-            raise UserError(problem, "regard lab lists them", code="unknown-experiment", where=f"{page}:{line}")
+            raise UserError(problem, "see `regard lab`", code="unknown-experiment", where=f"{page}:{line}")
         if name not in found:
             return f"{match[1]}{words(language)['kinds']['not run']}{match[5]}"
         if match[3]:

@@ -191,8 +191,8 @@ def _judge(experiment: Experiment, results: Results, path: Path) -> tuple[Verdic
 
 
 def _damaged(path: Path, experiment: Experiment, error: Exception) -> UserError:
-    problem = f"{path} is damaged or of another version: {error}"
-    return UserError(problem, f"regard lab {experiment.name} --again", code="damaged-file", where=path)
+    problem = f"{path} is damaged or from a different version: {error}"
+    return UserError(problem, f"run `regard lab {experiment.name} --again`", code="damaged-file", where=path)
 
 
 def _name_of(effort: Effort) -> str:

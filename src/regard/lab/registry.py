@@ -27,8 +27,8 @@ def register_experiment(module: str) -> None:
     experiment = Experiment(module)
     known = {**_included(), **_REGISTERED}.get(experiment.name, experiment)
     if known.path != experiment.path:
-        problem = f"{experiment.path}: there is another experiment {experiment.name!r}, {known.path}"
-        raise UserError(problem, "rename the file", code="duplicate-experiment", where=experiment.path)
+        problem = f"{experiment.path}: {known.path} has the same experiment name, {experiment.name!r}"
+        raise UserError(problem, "rename one of the files", code="duplicate-experiment", where=experiment.path)
     _REGISTERED[experiment.name] = experiment
 
 

@@ -120,7 +120,7 @@ def parse_texts(source: str, origin: object) -> Texts:
         problem = f"{origin}: {error.args[0]} is missing in the texts"
     except (TypeError, ValueError, AttributeError) as error:
         problem = f"{origin}: its texts are not valid: {error}"
-    raise UserError(problem, "regard/lab/texts.py shows all keys", code="invalid-texts", where=origin)
+    raise UserError(problem, "see regard/lab/texts.py for all keys", code="invalid-texts", where=origin)
 
 
 @cache

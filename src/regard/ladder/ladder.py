@@ -55,7 +55,7 @@ class Ladder:
         """The variants of the recipe's task."""
         variants = task_of(self.base).variants
         if variants is None:
-            problem = f"{self.source} is a recipe for the task {self.base.task}, which has no ladder"
+            problem = f"{self.source} has task {self.base.task}, for which there are no variants"
             raise UserError(problem, BASE_RECIPES, code="unsupported-task", where=self.source)
         return variants
 
@@ -120,7 +120,7 @@ def open_ladder(
     ladder = Ladder(folder, values, str(path), variant_settings, how)
     if ladder.base.model.kind != ladder.variants.kind:
         kind, other = ladder.base.model.kind, ladder.variants.kind
-        problem = f"{path} has model.kind = {kind}; the variants change a model of kind {other}"
+        problem = f"{path} has `model.kind = {kind}`, but the variants need {other}"
         raise UserError(problem, BASE_RECIPES, code="unsupported-model", where="model.kind")
     ladder.variants.select(list(variant_settings))
     return ladder
@@ -207,7 +207,7 @@ def run_variant(ladder: Ladder, variant: Variant, seed: int, report: Report) -> 
         raise Interrupted
     if outcome.step > recipe.training.max_steps:
         problem = f"{folder} was already trained for {outcome.step:,} steps, more than {recipe.training.max_steps:,}"
-        remedy = "set `--steps` to as many, or choose a different `--folder`"
+        remedy = "increase `--steps`, or choose a different `--folder`"
         raise UserError(problem, remedy, code="trained-longer", where=folder)
     settings = ladder.variants.settings(variant, ladder.base.model)
     result = {

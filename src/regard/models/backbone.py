@@ -98,31 +98,31 @@ class LayerSettings(ModelSettings):
     bias: bool = Field(True, description="use biases in attention and feed-forward layers")
     norm: Literal["post", "pre"] = Field(
         "post",
-        description="where to normalise: after the residual connection (post, the paper) or before the sublayer (pre)",
+        description="where to normalise: post (after the residual connection, the paper) or pre (before the sublayer)",
     )
     norm_kind: Literal["layer", "rms", "batch", "none"] = Field(
         "layer",
-        description="normalisation: layer norm, RMS norm, batch norm over all tokens in a batch (with one "
-        "process only), or none",
+        description="normalisation: layer (LayerNorm), rms (RMSNorm), batch (over all tokens in a batch, with one "
+        "process only) or none",
     )
     residual: bool = Field(True, description="use residual connections: add each sublayer's input to its output")
     score: ScoreKind = Field("scaled_dot", description="attention score function")
     window: int = Field(
-        0, ge=0, description="local self-attention: tokens visible on each side (in a decoder only before); 0 = all"
+        0, ge=0, description="local self-attention: visible tokens on each side (decoder: only before); 0 = all"
     )
     scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(`d_model`), as in the paper")
-    positions: PositionKind = Field("sinusoidal", description="kind of positions")
+    positions: PositionKind = Field("sinusoidal", description="position encoding")
     relative_positions: Literal["none", "rotary", "relative", "alibi"] = Field(
         "none", description="second position encoding, in self-attention, beside sinusoidal or learned `positions`"
     )
     combine: Literal["add", "concat"] = Field(
-        "add", description="how to combine sinusoidal or learned positions p with embeddings x: x + p, or [x; p] W"
+        "add", description="how to combine absolute positions p and embeddings x: add (x + p) or concat ([x; p] W)"
     )
     max_positions: int = Field(1024, gt=0, description="maximum sentence length, only with learned positions")
     max_distance: int = Field(
         16,
         gt=0,
-        description="only with relative positions and buckets: maximum distance; larger ones share one value",
+        description="only with relative positions and buckets: maximum distance; larger distances share one value",
     )
     buckets: int = Field(32, ge=4, description='only with `positions = "buckets"`: number of distance groups')
 

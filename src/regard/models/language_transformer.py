@@ -41,7 +41,7 @@ class TransformerLanguageSettings(LayerSettings):
     norm: Literal["post", "pre"] = Field(
         "pre", description="where to normalise: post (after the residual connection) or pre (before the sublayer)"
     )
-    positions: PositionKind = Field("rotary", description="kind of positions")
+    positions: PositionKind = Field("rotary", description="position encoding")
     tie: Literal["output", "none"] = Field(
         "output", description="weight tying: output (one matrix for embedding and output) or none (two matrices)"
     )

@@ -86,7 +86,7 @@ def check_tables(tables: Sequence[Sequence[Tensor | None]], vocabulary: int) -> 
         ):
             raise UserError(
                 f"the table of {number}-grams is missing, damaged, or from a different vocabulary",
-                "use another checkpoint",
+                "use a different checkpoint",
                 code="other-model",
                 where="model",
             )

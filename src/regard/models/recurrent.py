@@ -52,22 +52,22 @@ class RecurrentSettings(ModelSettings):
     kind: Literal["recurrent"] = "recurrent"
     decoder: Literal["plain", "bahdanau", "luong"] = Field(
         "bahdanau",
-        description="plain: no attention (Sutskever 2014); bahdanau: attention before the state changes; luong: after; "
-        "sets the defaults of its paper",
+        description="plain: no attention (Sutskever 2014); bahdanau: attention before the state update; luong: after; "
+        "each sets its paper's defaults",
     )
     cell: CellKind = Field("gru", description=CELL)
     layers: int = Field(1, gt=0, description="number of layers in the encoder, and in the decoder")
-    encoder: Literal["forward", "backward", "both"] = Field("both", description="direction of the encoder")
+    encoder: Literal["forward", "backward", "both"] = Field("both", description="encoder direction")
     d_model: int = Field(1000, gt=0, description="width of the hidden states, per direction")
     d_embedding: int = Field(620, gt=0, description="width of the token embeddings")
     attention: Literal["none", "global", "local-m", "local-p", "hard-gumbel", "hard-reinforce"] = Field(
         "global", description='attention to the source; none only with `decoder = "plain"`'
     )
-    score: ScoreKind = Field("additive", description="attention score function, of a decoder state and a source token")
+    score: ScoreKind = Field("additive", description="attention score function for a decoder state and a source token")
     query: Literal["previous", "current"] = Field(
         "previous",
-        description="decoder state that attends: that before the token (previous, bahdanau) or after it (current, the "
-        "default of luong)",
+        description="decoder state that attends: previous (before the token; bahdanau) or current (after it, the "
+        "default for luong)",
     )
     window: int = Field(10, gt=0, description="only with local attention: source tokens on each side of the centre")
     input_feeding: bool = Field(

@@ -72,7 +72,7 @@ class TransformerEncoderSettings(LayerSettings):
     pooling: Pooling = Field("mean", description="how to combine all token vectors into one vector")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")
     causal: bool = Field(
-        False, description='a token attends to earlier tokens only, as in GPT; with pooling = "last" for classes'
+        False, description='a token attends to earlier tokens only, as in GPT; for classes, set `pooling = "last"`'
     )
 
     @model_validator(mode="after")

@@ -123,7 +123,7 @@ def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
         raise UserError(
             f"{path}: there is no layer {head.layer}, head {head.head}, shift {head.shift}; the model has {layers} "
             f"layers with {heads} heads",
-            f"write this file again: `regard align {run.folder} --save`",
+            f"create this file again: `regard align {run.folder} --save`",
             code="damaged-file",
             where=path,
         )
@@ -179,7 +179,7 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
     if weights is None:
         problem = f"{model.run.folder} has no cross-attention: {model.run.recipe.model.summary}"
-        raise UserError(problem, "use a run whose model has it", code="no-attention", where=model.run.folder)
+        raise UserError(problem, "use a model with cross-attention", code="no-attention", where=model.run.folder)
     array: Array = weights[..., -src[0].size(1) :].double().cpu().numpy()  # a masked model has LENGTH before the source
     return array
 

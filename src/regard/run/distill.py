@@ -151,15 +151,15 @@ def read_manifest(path: Path, inputs: JsonObject, files: Sequence[Path]) -> Mani
     existing = [file for file in files if file.exists()]
     if not path.exists():
         if existing:
-            problem = f"{existing[0]} already exists and was not made by regard distill"
-            raise UserError(problem, "choose another folder", code="not-distilled", where=existing[0])
+            problem = f"{existing[0]} already exists and was not made by `regard distill`"
+            raise UserError(problem, "choose a new folder", code="not-distilled", where=existing[0])
         return None
     manifest = Manifest.read(path)
     if not manifest.is_current(inputs, FORMAT):
         old = manifest.inputs if isinstance(manifest.inputs, dict) else {}
         differing = [name for name, value in inputs.items() if old.get(name) != value]
-        problem = f"{path.parent} holds translations made in another way: {path.name} differs in {', '.join(differing)}"
-        remedy = "choose another folder, or delete this one"
+        problem = f"{path.parent} has translations with other settings: {path.name} differs in {', '.join(differing)}"
+        remedy = "choose a different folder, or delete this one"
         raise UserError(problem, remedy, code="changed-settings", where=", ".join(differing))
     return manifest
 

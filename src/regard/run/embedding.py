@@ -66,11 +66,11 @@ class Features:
         for name, value, choices in (("combine", self.combine, COMBINE), ("pool", self.pool, POOL)):
             if value not in choices:
                 raise UserError(
-                    f"{name} is {value!r}", f"write one of {', '.join(choices)}", code="invalid-option", where=name
+                    f"{name} is {value!r}", f"choose one of {', '.join(choices)}", code="invalid-option", where=name
                 )
         if self.pool == "pooler" and self.layers not in ("last", "-1"):
             problem = f"the pooler reads the last layer, not {self.layers}"
-            raise UserError(problem, "write layers = last, or pool = mean", code="invalid-option", where="layers")
+            raise UserError(problem, "set `layers` to last, or `pool` to mean", code="invalid-option", where="layers")
 
     def __call__(self, encoder: TextEncoder, tokens: Tokens, segments: Tensor) -> Tensor:
         """(B, E), or (B, T, E) for pool = tokens."""
@@ -98,7 +98,7 @@ def embed(
     encoder = encoding.module(model.model)
     if features.pool == "pooler" and any("pooler." in name for name in model.random_weights):
         problem = f"{model.run.folder} was imported without a pooler"
-        raise UserError(problem, "write --pool mean, or cls", code="missing-weights", where="pool")
+        raise UserError(problem, "set `--pool` to mean or cls", code="missing-weights", where="pool")
     parsed = (encoding.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
     for chunk in chunk_examples(parsed):
         encoded = [encoding.encode(example) for example in chunk]
@@ -118,7 +118,7 @@ def text_encoding(model: "Model") -> TextEncoding:
     encoding = model.task.text_encoder
     if encoding is None:
         problem = f"a run of the task {model.run.recipe.task} has no text encoder: {model.run.folder}"
-        remedy = "use a run of pretraining or of a labelled task"
+        remedy = "use a run of task pretraining or of a task with labels"
         raise UserError(problem, remedy, code="wrong-task", where=model.run.folder)
     return encoding
 

@@ -109,8 +109,8 @@ def check_export(
     written, inputs = Certificate.read(folder)
     run = run or Run.open(beside if (beside := folder / written.run).is_dir() else written.run)
     if inputs != identity(run, written.checkpoint):
-        problem = f"{folder} was exported from other weights than those of {run.folder}, {written.checkpoint}"
-        remedy = "export the run again, or name the run it was made from"
+        problem = f"{folder} was not exported from {run.folder}, {written.checkpoint}: the weights differ"
+        remedy = "export the run again, or choose the run that was exported"
         raise UserError(problem, remedy, code="export-differs", where=folder)
     ours = Model([run], written.checkpoint, device="cpu")
     target = target_of(ours, written.to, written.quantization)

@@ -79,7 +79,7 @@ def require_run(folder: Path) -> None:
     problem = "is not a run: it has no recipe.toml" if folder.is_dir() else "no such folder"
     near = sorted(path.parent for base in {folder, folder.parent} for path in base.glob(f"*/{RECIPE}"))
     names = ", ".join(map(str, near[:MAX_NAMED_RUNS]))
-    remedy = f"runs near it: {names}" if near else "regard train RECIPE makes one"
+    remedy = f"runs near it: {names}" if near else "create a run with `regard train RECIPE`"
     raise UserError(f"{folder}: {problem}", remedy, code="not-a-run", where=folder)
 
 

@@ -73,7 +73,7 @@ def import_model(source: str | Path, folder: str | Path, allow_pickle: bool = Fa
     source, folder = Path(source), Path(folder)
     require_new_folder(folder)
     if not source.exists():
-        remedy = "name a folder that save_pretrained wrote, or a copy of one"
+        remedy = "choose a folder written by `save_pretrained`, or a copy"
         raise UserError(f"{source}: no such folder", remedy, code="missing-folder", where=source)
     content = read_content(source, allow_pickle)
     name = re.sub(r"[^\w.+-]", "-", folder.absolute().name)
@@ -140,7 +140,7 @@ def read_bert_run(files: ModelFiles) -> RunContent:
         data = {"max_length": min(MAX_LENGTH, settings.max_positions)}
     if len(embeddings) != len(tokenizer):
         problem = f"{source}: the model has {len(embeddings)} tokens, its vocabulary {len(tokenizer)}"
-        remedy = "the files are not of the same model: download them again"
+        remedy = "download all files again: they are from different models"
         raise UserError(problem, remedy, code="damaged-model", where=source)
     text: SettingsTable = {"vocab_size": len(tokenizer)}
     if isinstance(tokenizer, BertTokenizer):

@@ -46,7 +46,7 @@ class Inspection:
         layers = next((calls for item, calls in zip(self.maps, self.layers, strict=True) if item.name == name), [])
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].num_heads:
             problem = f"{name} attention has no steps for layer {layer + 1}, head {head + 1}"
-            remedy = "give a layer and a head of a Transformer, of BERT or of a recurrent decoder"
+            remedy = "choose a layer and a head of a Transformer, BERT or recurrent decoder"
             raise UserError(problem, remedy, code="no-attention", where="head")
         return layers[layer].head(head)
 
@@ -61,7 +61,7 @@ class ObservedEngine:
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         if len(request) > 1:
-            raise UserError("the text is read in several parts", "give one sentence", code="too-long", where="text")
+            raise UserError("the text is read in several parts", "use one sentence", code="too-long", where="text")
         results = self.engine.observed(self.recorder).decode(request)
         self.hypotheses = [item for sentence in results for item in sentence]
         return results
@@ -133,8 +133,8 @@ def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
     """
     task = model.task.configure(**options)
     if not has_beam(task):
-        problem = f"the outputs of {model.run.folder} come from no beam search"
-        remedy = "give a run of translation or parsing that is decoded with beam or greedy search"
+        problem = f"the outputs of {model.run.folder} do not come from beam search"
+        remedy = "use a run of task translation or parsing with beam or greedy search"
         raise UserError(problem, remedy, code="wrong-task", where=model.run.folder)
     task = task.configure(beam=1) if task.search and task.search.settings.search == "greedy" else task
     assert task.search is not None

@@ -131,7 +131,7 @@ class Model:
     ) -> Self:
         """Open one run folder, or several as an ensemble."""
         if not (runs := runs or cls.default_runs):
-            raise UserError("no run is given", 'name its folder, for example "runs/dates"', code="missing-run")
+            raise UserError("no run is given", 'pass a run folder, e.g. "runs/dates"', code="missing-run")
         opened = [Run.open(run, *cls.task_names) for run in runs]
         return cls(opened, checkpoint, device, precision, engine, quantization)
 
@@ -427,7 +427,7 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
     """Raise UserError for options that contradict each other, before anything is loaded."""
     if engine not in ENGINES:
         raise UserError(
-            f"unknown engine {engine!r}", f"write one of {', '.join(ENGINES)}", code="invalid-option", where="engine"
+            f"unknown engine {engine!r}", f"choose one of {', '.join(ENGINES)}", code="invalid-option", where="engine"
         )
     if engine not in EXPORTED_ENGINES and quantization is not None:
         problem = f"quantization {quantization} has no effect with the engine {engine}"
@@ -435,11 +435,11 @@ def check_engine(runs: int, precision: str, engine: str, quantization: str | Non
         raise UserError(problem, remedy, code="unsupported-option", where="quantization")
     if engine in EXPORTED_ENGINES and runs > 1:
         problem = f"the {engine} engine does not support ensembles"
-        raise UserError(problem, "use the engine torch, or give one run", code="unsupported-option", where="engine")
+        raise UserError(problem, "use the engine torch, or only one run", code="unsupported-option", where="engine")
     if engine == "onnx" and device not in ("auto", "cpu"):
         problem = f"the engine onnx computes on a CPU, not on {device}"
         remedy = "leave `device` out, or use the engine torch or ctranslate2"
         raise UserError(problem, remedy, code="unsupported-option", where="device")
     if engine in EXPORTED_ENGINES and precision == "bf16":
         remedy = "choose the quantization int8, or with the engine ctranslate2 bfloat16 or int8_bfloat16"
-        raise UserError("precision bf16 is for the engine torch", remedy, code="unsupported-option", where="precision")
+        raise UserError("precision bf16 needs the engine torch", remedy, code="unsupported-option", where="precision")

@@ -190,8 +190,8 @@ def new_records(path: Path, seen: str) -> tuple[list[Record], str, bool]:
 def texts_json(model: Model, texts: Sequence[str]) -> JsonObject:
     """Texts as points: their two main directions (principal components), and the cosine of every pair."""
     if not 2 <= len(texts) <= MAX_TEXTS:
-        problem = f"{len(texts)} texts"
-        raise UserError(problem, f"give 2 to {MAX_TEXTS} texts, one on each line", code="invalid-option", where="texts")
+        problem = f"cannot compare {len(texts)} texts"
+        raise UserError(problem, f"enter 2 to {MAX_TEXTS} texts, one per line", code="invalid-option", where="texts")
     vectors = np.stack([item.vector for item in model.embed(list(texts), pool="mean", normalize=True)]).astype("f8")
     centred = vectors - vectors.mean(axis=0)
     _, sizes, directions = np.linalg.svd(centred, full_matrices=False)

@@ -77,7 +77,7 @@ class Run:
         recipe = read_recipe(folder)
         if tasks and not is_derived(recipe, tasks):
             problem = f"{folder} is a {recipe.task} run, not a run of task {' or '.join(tasks)}"
-            raise UserError(problem, "regard predict works with every run", code="wrong-task", where=folder)
+            raise UserError(problem, "use `regard predict` for every task", code="wrong-task", where=folder)
         return cls(folder, recipe)
 
     @property
@@ -102,7 +102,7 @@ class Run:
         start = self.start
         if not self.recipe.data.train:
             problem = f"{self.folder / RECIPE} names no train data: the model was not trained here"
-            remedy = f'to train it further, write start_from = "{self.folder}" and data in a recipe of your own'
+            remedy = f'to fine-tune the model, set start_from = "{self.folder}" and data in your own recipe'
             raise UserError(problem, remedy, code="no-data", where="data.train")
         task_class, data = task_of(self.recipe), self.recipe.data
         for line in describe_sources([*data.train, *data.valid], data.folder, self.recipe.fields):
@@ -158,8 +158,8 @@ class Run:
         """Return the run with the settings of another recipe; a UserError if the weights do not fit them."""
         if (group := self.changed_group(recipe)) is not None:
             raise UserError(
-                f"{self.folder} was started with other settings in [{group}]",
-                f"resume with its own recipe (regard train {self.folder}), or start another run with --folder FOLDER",
+                f"{self.folder} was started with different settings in [{group}]",
+                f"resume with the run's recipe (`regard train {self.folder}`), or set a different `--folder`",
                 code="changed-run",
                 where=group,
             )
@@ -216,9 +216,9 @@ class Run:
             now = getattr(getattr(self.recipe, group, None), name, None)
             if now != value:
                 problem = f"{self.folder / RECIPE} has {key} = {now!r}, but the run was started with {value!r} ({path})"
-                remedy = f"write {key} = {value!r} again; another value needs another run"
+                remedy = f"restore {key} = {value!r}; for a different value start a new run"
                 raise UserError(problem, remedy, code="changed-run", where=key)
-        remedy = "restore it from a backup: the weights depend on it"
+        remedy = "restore the file from a backup: the weights depend on it"
         for name, entry in manifest.files.items():
             file = self.folder / name
             if Path(name).name != name or not file.is_file():
@@ -292,8 +292,8 @@ def check_start(start: Run, recipe: Recipe) -> None:
     task = task_of(recipe)
     allowed = start_tasks(task)
     if start.recipe.task not in allowed:
-        problem = f"{start.folder}, the run to start from, has another task: {start.recipe.task}"
-        remedy = f"start from a run of task {' or '.join(allowed)}"
+        problem = f"cannot start from {start.folder}, a run of task {start.recipe.task}"
+        remedy = f"set `start_from` to a run of task {' or '.join(allowed)}"
         raise UserError(problem, remedy, code="incompatible-start", where="start_from")
     task.starts.check(recipe, start.recipe, start.folder)
     check_same_model(start, recipe)
@@ -316,8 +316,8 @@ def check_same_model(start: Run, recipe: Recipe) -> None:
     ]
     if differing:
         raise UserError(
-            f"the model of {start.folder}, the run to start from, is different",
-            f"write {' '.join(differing)}",
+            f"this recipe's model differs from the one in {start.folder} (`start_from`)",
+            f"set {' '.join(differing)}",
             code="incompatible-start",
             where=", ".join(item.partition("=")[0].strip("'") for item in differing),
         )

@@ -90,7 +90,7 @@ def train(
         task, world = run.task, adapt_world(run.task, world)
         if recipe.runtime.compile == "on" and not world.compile:
             problem = 'runtime.compile = "on" has no effect: only packed batches on a GPU are compiled'
-            raise UserError(problem, 'write runtime.compile = "auto"', code="unused-setting", where="runtime.compile")
+            raise UserError(problem, 'set `runtime.compile = "auto"`', code="unused-setting", where="runtime.compile")
         valid = task.validation_data(folder, valid_data, world)
         model = fit_closed_form(task, train_data)
         if model is not None:
@@ -116,7 +116,7 @@ def check_processes(recipe: Recipe, world: World) -> None:
     if world.size > 1 and recipe.model.one_process_only:
         raise UserError(
             f"{world.size} processes cannot train {recipe.model.summary}: batch norm needs the tokens of a whole batch",
-            'train in one process, or write model.norm_kind = "layer"',
+            'train in one process, or set `model.norm_kind = "layer"`',
             code="unsupported",
             where="model.norm_kind",
         )
@@ -165,8 +165,8 @@ def check_folder(folder: Path) -> None:
     """Raise UserError if the folder holds files that are not a run."""
     known = (path.name == LOCK or path.name.endswith(".partial") for path in folder.glob("*"))
     if not (folder / RECIPE).exists() and not all(known):
-        problem = f"{folder} is not empty and not a run"
-        raise UserError(problem, "choose another folder with --folder FOLDER", code="not-a-run", where=folder)
+        problem = f"{folder} contains files that are not a run"
+        raise UserError(problem, "choose a different folder with `--folder`", code="not-a-run", where=folder)
 
 
 def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
@@ -182,7 +182,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
     if not resume:
         saved = run.checkpoints.all()
         problem = f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else "")
-        remedy = "continue it with --resume (in Python: resume=True), or choose another folder"
+        remedy = "add `--resume` (in Python: resume=True) to continue, or choose a different folder"
         raise UserError(problem, remedy, code="run-exists", where=folder)
     if (saved := run.checkpoints.all()) and not any((path / TRAINING).exists() for path in saved):
         problem = f"{folder} has weights but no training state: it is a compressed copy"

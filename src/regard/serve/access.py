@@ -38,7 +38,7 @@ class ApiKeys:
         lines = read_text(file).splitlines() if file is not None else []
         values = [value for line in lines if (value := COMMENT.sub("", line).strip())]
         if file is not None and not values:
-            remedy = "write one key a line, or leave out --api-keys to serve without keys"
+            remedy = "add one key per line, or leave out `--api-keys` to serve without keys"
             raise UserError(f"{file} has no API key", remedy, code="no-data", where=file)
         values += environment.replace(",", " ").split()
         sums = (key if DIGEST.fullmatch(key) else hashlib.sha256(key.encode()).hexdigest() for key in values)

@@ -97,7 +97,7 @@ def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[
         source, colon, target = pair.partition(":")
         if not colon or not source or not target or name not in models:
             problem = "no such run" if name and source and target else "not of the form RUN=SOURCE:TARGET"
-            remedy = f"write RUN=SOURCE:TARGET, for example {next(iter(models), 'de')}=en:de"
+            remedy = f"use RUN=SOURCE:TARGET, e.g. {next(iter(models), 'de')}=en:de"
             raise UserError(f"`--languages {value}`: {problem}", remedy, code="invalid-option", where="languages")
         directions[name] = (*directions.get(name, ()), (source.lower(), target.lower()))
     return directions

@@ -119,6 +119,6 @@ def bind(host: str, port: int) -> socket.socket:
             listening.listen(BACKLOG)
         except OSError as error:
             problem = f"cannot listen on {host} port {port}: {error.strerror or error}"
-            raise UserError(problem, "choose another --port, or --host", code="port-in-use", where="port") from error
+            raise UserError(problem, "choose a different `--port`", code="port-in-use", where="port") from error
         stack.pop_all()
     return listening

@@ -26,10 +26,10 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class ServeSettings(Settings):
     """Address, limits and access."""
 
-    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 listens on all")
+    host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0: all addresses")
     port: int = Field(5000, ge=0, le=65535, description="port; 0 chooses a free one")
     languages: tuple[str, ...] = Field(
-        (), description="languages of a run whose recipe does not name them, as RUN=SOURCE:TARGET; repeat for more runs"
+        (), description="languages for a run whose recipe sets none, as RUN=SOURCE:TARGET; repeat for more runs"
     )
     max_batch: int = Field(64, ge=1, description="maximum number of sentences per batch")
     batch_delay: float = Field(
@@ -59,7 +59,7 @@ class ServeSettings(Settings):
         0, ge=0, description="maximum number of requests per minute, per API key or client address; 0: no limit"
     )
     api_keys: Path | None = Field(
-        None, description=f"file of API keys, one key or sha256 sum per line; or set the variable {KEYS_VARIABLE}"
+        None, description=f"file with API keys, one key or sha256 sum per line; or set the variable {KEYS_VARIABLE}"
     )
     cors: tuple[str, ...] = Field(
         (), description="origin whose pages may call the server; * allows all; repeat for several"
@@ -99,8 +99,8 @@ def read_settings(
             values[name] = parse_variable(name, text, field.annotation)
     unknown = [name for name in environment if name[len(PREFIX) :].lower() not in ServeSettings.model_fields]
     if unknown:
-        problem = f"{', '.join(sorted(unknown))}: no such setting of the server"
-        raise UserError(problem, "see regard serve --help", code="unknown-setting", where=sorted(unknown)[0])
+        problem = f"{', '.join(sorted(unknown))}: no such server setting"
+        raise UserError(problem, "see `regard serve --help`", code="unknown-setting", where=sorted(unknown)[0])
     return build(ServeSettings, values, "regard serve")
 
 

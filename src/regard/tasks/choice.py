@@ -101,7 +101,7 @@ class Choice(Labelled[ChoiceRecipe]):
             text, *choices = value.split("\t")
             if len(choices) < 2:
                 problem = f"{where} has {len(choices)} choice{'s' * (len(choices) != 1)}"
-                remedy = f"write text TAB choice TAB choice, and more choices; or JSON: {self.recipe.fields.json_form}"
+                remedy = f"use text TAB choice TAB choice, and more choices; or JSON: {self.recipe.fields.json_form}"
                 raise UserError(problem, remedy, code="bad-line", where=where)
             value = {"text": text, "choices": choices}
         return super().parse(value, where)

@@ -103,7 +103,7 @@ class Classification(Labelled[ClassificationRecipe]):
     def check_labels(cls, labels: Sequence[str]) -> None:
         if len(labels) < 2:
             problem = f"all training examples have the same class, {labels[0]!r}"
-            remedy = "check data.train, its label column and its where"
+            remedy = "check the label column and `where` in `data.train`"
             raise UserError(problem, remedy, code="one-class", where="data.train")
 
     def encode(self, example: Example) -> list[Input]:

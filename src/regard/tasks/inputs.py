@@ -49,13 +49,13 @@ def option_names(options: Iterable[str]) -> str:
 def check_count(name: str, value: object) -> int:
     """The value of an option that counts something; a UserError if it is less than 1."""
     if not isinstance(value, int) or value < 1:
-        raise UserError(f"{option_names([name])} is {value}", "choose 1 or more", code="invalid-option", where=name)
+        raise UserError(f"{option_names([name])} is below 1: {value}", "increase it", code="invalid-option", where=name)
     return value
 
 
 def missing_key(key: str, fields: Fields, where: str) -> UserError:
     """The error for an example that lacks an input."""
-    return UserError(f"{where} has no {key!r}", f"write {fields.json_form}", code="missing-key", where=where)
+    return UserError(f"{where} has no {key!r}", f"use the form {fields.json_form}", code="missing-key", where=where)
 
 
 def split_columns(line: str, keys: Sequence[str], required: int, where: str, form: str) -> Example:
@@ -64,7 +64,7 @@ def split_columns(line: str, keys: Sequence[str], required: int, where: str, for
     if not required <= len(cells) <= len(keys):
         names = " TAB ".join(keys[:required]) + "".join(f" [TAB {key}]" for key in keys[required:])
         problem = f"{where} has {len(cells)} column{'s' * (len(cells) != 1)}"
-        raise UserError(problem, f"write {names}; or JSON: {form}", code="bad-line", where=where)
+        raise UserError(problem, f"use {names}; or JSON: {form}", code="bad-line", where=where)
     return dict(zip(keys, cells, strict=False))
 
 
@@ -122,7 +122,7 @@ def require_finite(outputs: "Tensor") -> "Tensor":
     """Return the outputs of a model; a UserError if one is NaN or infinite, so that no prediction is made of it."""
     if not bool(outputs.isfinite().all()):
         problem = "the outputs of the model are not finite numbers (NaN or infinite)"
-        remedy = "its weights are damaged or its training diverged: use an earlier checkpoint, or --precision fp32"
+        remedy = "the weights are damaged or training diverged: use an earlier checkpoint, or `--precision fp32`"
         raise UserError(problem, remedy, code="not-finite", where="model")
     return outputs
 

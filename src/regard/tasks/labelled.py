@@ -444,7 +444,7 @@ def read_names(path: Path) -> list[str]:
     """The names in a file of a run, for example its labels; none if there is no such file."""
     names = read_json(path, list[str]) if path.exists() else []
     if len(set(names)) < len(names):
-        raise UserError(f"{path} is damaged: a name is there twice", code="damaged-file", where=path)
+        raise UserError(f"{path} is damaged: a name occurs twice", code="damaged-file", where=path)
     return names
 
 
@@ -459,7 +459,7 @@ def write_labels(path: Path, labels: Sequence[str], valid_labels: Sequence[str],
         report(Message("labels: {count} ({labels})", count=len(saved), labels=shown))
     if unknown := sorted(set(labels) - set(saved)):
         problem = f"the training data has labels that this run does not know: {', '.join(unknown[:MAX_SHOWN_LABELS])}"
-        raise UserError(problem, "start another run with --folder FOLDER", code="changed-labels", where=path)
+        raise UserError(problem, "start a new run with a different `--folder`", code="changed-labels", where=path)
     if labels and (unseen := sorted(set(valid_labels) - set(labels))):
         names = ", ".join(unseen[:MAX_SHOWN_LABELS])
         report(Message("note: valid has labels that train does not have; they count as wrong: {labels}", labels=names))

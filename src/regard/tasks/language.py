@@ -152,7 +152,7 @@ def load_normalizer(recipe: LanguageRecipe, folder: Path) -> TextNormalizer:
     if recipe.data.min_word_count:
         path = folder / WORDS
         if not path.is_file():
-            remedy = "restore it from a backup: it lists the words of the vocabulary"
+            remedy = "restore the file from a backup: it lists the vocabulary"
             raise UserError(f"{path} is missing", remedy, code="missing-file", where=path)
         words = frozenset(read_text(path).split("\n")[:-1])
     return TextNormalizer(recipe.data.single_blanks, words)

@@ -134,7 +134,7 @@ def check_schedule(recipe: Recipe, source: str) -> None:
             f"{source}: training.learning_rate = {training.learning_rate} is the peak learning rate of schedule = "
             f"{training.schedule!r} and would diverge"
         )
-        remedy = "write one like training.learning_rate = 0.0005"
+        remedy = "set e.g. `training.learning_rate = 0.0005`"
         raise UserError(problem, remedy, code="invalid-setting", where="training.learning_rate")
     given_warmup = fixed or recipe.is_given("training.warmup")
     if given_warmup and training.schedule in ("cosine", "linear") and training.warmup >= training.max_steps:
@@ -142,7 +142,7 @@ def check_schedule(recipe: Recipe, source: str) -> None:
             f"{source}: training.warmup = {training.warmup} must be fewer steps than training.max_steps = "
             f"{training.max_steps} for schedule = {training.schedule!r}"
         )
-        raise UserError(problem, "write a smaller training.warmup", code="invalid-setting", where="training.warmup")
+        raise UserError(problem, "reduce `training.warmup`", code="invalid-setting", where="training.warmup")
 
 
 def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> SettingsTable:

@@ -275,7 +275,7 @@ class Seq2Seq(Task[R, Pairs]):
         if bound is not None and longest > bound:
             other = ' or with model.positions = "sinusoidal"' if hasattr(model, "positions") else ""
             problem = f"the data has a sentence of {longest:,} tokens, and model.{setting} is {bound}"
-            remedy = f"shorten or remove it, or train with a larger model.{setting}{other}"
+            remedy = f"shorten or remove the sentence, or train with a larger `model.{setting}`{other}"
             raise UserError(problem, remedy, code="too-long", where=f"model.{setting}")
         return pairs
 
@@ -293,7 +293,7 @@ class Seq2Seq(Task[R, Pairs]):
         rows, examples = store.within(limit), list(self.read("valid"))
         if not len(rows):
             problem = f"every pair of data.valid has more than data.max_length = {limit} tokens"
-            remedy = "raise data.max_length, or split the long lines"
+            remedy = "increase `data.max_length`, or split the long lines"
             raise UserError(problem, remedy, code="no-data", where="data.valid")
         if len(rows) < len(store):
             store, examples = store.select(rows), [examples[row] for row in rows]
@@ -489,7 +489,7 @@ def check_drawable(text: str, tokenizer: Tokenizer, max_tokens: int) -> None:
     tokens = len(tokenizer.encode(text)) + 1
     if tokens > max_tokens:
         problem = f"the text has {tokens} tokens, and the run was trained with data.max_length={max_tokens}"
-        raise UserError(problem, "inspect one sentence, or a part of it", code="too-long", where="text")
+        raise UserError(problem, "inspect a shorter sentence", code="too-long", where="text")
 
 
 def ensemble(tasks: Sequence[AnyTask]) -> AnyTask:
@@ -503,7 +503,7 @@ def ensemble(tasks: Sequence[AnyTask]) -> AnyTask:
     distinct = {tuple(tokenizer.to_json() for tokenizer in task.tokenizers.values()) for task in tasks}
     if len(distinct) > 1 or len(joined) < len(tasks):
         problem = "the runs have different tokenizers and cannot be an ensemble"
-        remedy = "train the runs of an ensemble with the same data, [text] settings, and another runtime.seed"
+        remedy = "train all runs with the same data and [text] settings, and a different `runtime.seed` each"
         raise UserError(problem, remedy, code="different-tokenizers")
     limits = [task.max_target for task in joined if task.max_target is not None]
     return replace(first, max_source=min(task.max_source for task in joined), max_target=min(limits, default=None))

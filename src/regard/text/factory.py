@@ -44,13 +44,13 @@ def train_tokenizer(
         return trainers.train_bert_tokenizer(lines, settings)
     if settings.kind not in TRAINERS:
         problem = f'a tokenizer of kind "{settings.kind}" comes with a model and cannot be trained'
-        remedy = f'write start_from = the run of that model, or text.kind = "{next(iter(TRAINERS))}"'
+        remedy = f'set `start_from` to the run of that model, or text.kind = "{next(iter(TRAINERS))}"'
         raise UserError(problem, remedy, code="unsupported", where="text.kind")
     checked = (check_text(line) for line in lines)
     if symbols:
         if settings.kind != "bpe":
             problem = f'language tags and placeholders need text.kind = "bpe", not "{settings.kind}"'
-            raise UserError(problem, 'write text.kind = "bpe"', code="unsupported", where="text.kind")
+            raise UserError(problem, 'set `text.kind = "bpe"`', code="unsupported", where="text.kind")
         return SubwordTokenizer(trainers.train_bpe(checked, settings.vocab_size, settings.min_frequency, symbols))
     by_likelihood = settings.kind == "wordpiece" and settings.merge_by == "likelihood"
     train = trainers.train_wordpiece_by_likelihood if by_likelihood else TRAINERS[settings.kind]
@@ -69,7 +69,7 @@ def load_input_tokenizer(path: Path) -> InputTokenizer:
         return tokenizer
     if isinstance(tokenizer, SubwordTokenizer):
         return SubwordInputTokenizer.from_json(tokenizer.to_json())
-    problem, remedy = f"{path}: a text encoder cannot read with a SentencePiece tokenizer", "start from another run"
+    problem, remedy = f"{path}: text encoders do not support SentencePiece tokenizers", "start from a different run"
     raise UserError(problem, remedy, code="unsupported", where=path)
 
 
@@ -78,7 +78,7 @@ def load_masked_tokenizer(path: Path) -> MaskedTokenizer:
     tokenizer = load_tokenizer(path)
     if not isinstance(tokenizer, MaskedTokenizer):
         problem = f"{path} is not a tokenizer of BERT or RoBERTa: it has no token for masked words"
-        raise UserError(problem, "give the vocab.txt or tokenizer.json of the model", code="damaged-file", where=path)
+        raise UserError(problem, "use the model's own vocab.txt or tokenizer.json", code="damaged-file", where=path)
     return tokenizer
 
 

@@ -257,7 +257,7 @@ def train_bert_tokenizer(lines: Iterable[str], settings: BertTextSettings) -> be
     normalisation = (settings.lowercase, settings.strip_accents, settings.split_chinese)
     counts = count_words(lines, bert.assemble({bert.UNK: 0}, *normalisation))
     if not counts:
-        raise UserError("the training text has no words", "give a text that is not empty", code="no-data")
+        raise UserError("the training text has no words", "add text to the training data", code="no-data")
     characters = choose_characters(counts, settings.vocab_size - len(bert.SPECIALS), settings.min_frequency)
     spellable = {word: count for word, count in counts.items() if characters.issuperset(spell(word))}
     return bert.BertTokenizer(learn_vocabulary(spellable, sorted(characters), settings), *normalisation)

@@ -121,7 +121,7 @@ class Checkpoints:
         names = ", ".join(path.name for path in steps)
         raise UserError(
             f"{self.folder} has no checkpoint {name!r}",
-            f"write best, last or one of {names}" if steps else "train first: no checkpoint has been written yet",
+            f"choose best, last or one of {names}" if steps else "train first: no checkpoint has been written yet",
             code="no-checkpoint",
             where=self.folder,
         )

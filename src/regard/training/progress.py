@@ -52,7 +52,7 @@ class TrainingProgress:
         if min(progress.step, progress.tokens, progress.validated_step, progress.bad_validations) < 0 or (
             window and (window.keys() != WINDOW or not all(map(math.isfinite, window.values())))
         ):
-            raise UserError(f"{where} is damaged: its numbers are not possible", code="damaged-file", where=where)
+            raise UserError(f"{where} is damaged: it contains impossible numbers", code="damaged-file", where=where)
         if progress.best_loss is None and progress.best_step == progress.validated_step:
             progress.best_loss = progress.metrics.get("loss")
         return progress

@@ -80,7 +80,7 @@ def check_finite(weights: Tensors, source: str) -> None:
             continue
         if not bool(tensor.float().isfinite().all()):
             raise UserError(
-                f"{source}: the weight {name} is not a finite number everywhere (NaN or infinite)",
+                f"{source}: the weight {name} contains NaN or infinite values",
                 "use a different checkpoint: last, or an older step",
                 code="not-finite",
                 where=f"{source}:{name}",
@@ -113,7 +113,7 @@ def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> No
             if value.shape not in (shape, torch.Size(())):
                 raise UserError(
                     f"the checkpoint is damaged: {key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}",
-                    "use another checkpoint",
+                    "use a different checkpoint",
                     code="damaged-file",
                     where=key,
                 )
