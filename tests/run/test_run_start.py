@@ -143,4 +143,4 @@ def test_a_run_of_another_task_is_an_error(first: Run, tmp_path: Path) -> None:
     values = {"name": "c", "task": "classification", "start_from": str(first.folder), "data": data}
     with pytest.raises(UserError) as error:
         train(build_recipe(values, "test"), tmp_path / "c", report=quiet)
-    assert error.value.remedy.startswith("start from a run of task pretraining or classification")
+    assert error.value.remedy.startswith("set `start_from` to a run of task pretraining or classification")

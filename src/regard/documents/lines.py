@@ -156,7 +156,7 @@ def missing(entry: Entry) -> Iterator[tuple[Field, str]]:
 
 
 def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
-    """The entries of a file; comments, also obsolete entries, are none."""
+    """Read the entries from a gettext PO file; skip comments and obsolete entries."""
     entry, current = Entry(), None
     for number, line in enumerate(lines):
         if match := _KEYWORD.match(line):
@@ -169,7 +169,7 @@ def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
             current.value += unquote(match[1])
             current.last = number + 1
         elif line.strip() and not line.lstrip().startswith("#"):
-            problem = f"line {number + 1} of the file is not a line of gettext: {line.strip()[:60]!r}"
+            problem = f"line {number + 1} is not valid gettext: {line.strip()[:60]!r}"
             remedy = 'write msgid "...", msgstr "..." or a comment'
             raise UserError(problem, remedy, code="bad-line", where=f"line {number + 1}")
         else:
