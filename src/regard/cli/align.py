@@ -9,6 +9,7 @@ from typer import Option
 from regard.cli.options import AsJson, DataOptions, Head, Layer, ModelOptions, RunFolder, data_of_recipe, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table, report
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,8 @@ def align(
         examples = list(islice(list(task.read(name, sources)), sentences if save else None))
     if save:
         return save_best_head(translator, examples, as_json)
-    report(f"measuring the attention of {translator.run.folder} on {', '.join(map(str, corpora)) or name}")
+    measured_on = {"run": translator.run.folder, "data": ", ".join(map(str, corpora)) or name}
+    report(Message("measuring the attention of {run} on {data}", **measured_on))
     measured = evaluate_alignment(translator, gold_alignments(corpora) or examples, sentences)
     selected = select_head(measured, layer, head)
     if output is not None:
@@ -76,7 +78,9 @@ def align(
         links = {"file": str(output) if output else None, "layer": selected.layer, "head": selected.head}
         return print_json({**measured.to_json(), "links": links})
     print_report(measured)
-    return print_result(f"links of {selected}: {output}") if output is not None else None
+    return (
+        print_result(Message("links of {head}: {output}", head=selected, output=output)) if output is not None else None
+    )
 
 
 def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_json: bool) -> None:
@@ -97,13 +101,20 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     if as_json:
         print_json([{**vars(item.head), "share": item.share, "words": item.words} for item in measured])
         return
-    columns = ("layer", "head", "row", "linked")
+    columns = (Message("layer"), Message("head"), Message("row"), Message("linked"))
+    shifts = (Message("writes"), Message("reads"))
     rows = [
-        [str(item.head.layer), str(item.head.head or "mean"), ("writes", "reads")[item.head.shift], f"{item.share:.3f}"]
+        [str(item.head.layer), head_name(item.head.head), shifts[item.head.shift], f"{item.share:.3f}"]
         for item in measured
     ]
     print_table(columns, rows, right=columns)
-    print_result(f"of {measured[0].words:,} equal words; the first head is saved in {translator.run.folder}")
+    saved = {"words": measured[0].words, "folder": translator.run.folder}
+    print_result(Message("of {words:,} equal words; the first head is saved in {folder}", **saved))
+
+
+def head_name(number: int) -> str:
+    """The number of a layer or head for people; 0 is the mean of all."""
+    return str(number) if number else Message("mean")
 
 
 def select_head(measured: "AlignmentReport", layer: int | None, head: int | None) -> "AlignmentHead":
@@ -130,7 +141,11 @@ def write_links(
     from regard.ladder.alignment import align as align_pairs
     from regard.metrics.alignment import pharaoh
 
-    with ProgressLine("aligned:") as progress, replacing(path) as file, file.open("w", encoding="utf-8") as stream:
+    with (
+        ProgressLine(Message("aligned:")) as progress,
+        replacing(path) as file,
+        file.open("w", encoding="utf-8") as stream,
+    ):
         for number, links in enumerate(align_pairs(translator, examples, head, by), 1):
             stream.write(pharaoh(links) + "\n")
             progress(number)
@@ -139,19 +154,22 @@ def write_links(
 def print_report(measured: "AlignmentReport") -> None:
     """Print a line for every head, and the agreement between heads."""
     scored = measured.lowest is not None
-    names = ("layer", "head", "entropy", "entropy / ln S", "covered", "coverage error")
-    columns = (*names, "AER", "precision", "recall") if scored else names
+    columns: list[str] = [Message("layer"), Message("head"), Message("entropy"), Message("entropy / ln S")]
+    columns += [Message("covered"), Message("coverage error")]
+    columns += ["AER", Message("precision"), Message("recall")] if scored else []
     rows = []
     for item in measured.heads:
-        layer, head = (str(number) if number else "mean" for number in (item.head.layer, item.head.head))
+        layer, head = head_name(item.head.layer), head_name(item.head.head)
         values = [item.entropy, item.relative_entropy, item.covered, item.coverage_error]
         values += [item.links.aer, item.links.precision, item.links.recall] if item.links else []
         mark = " *" if item is measured.best else ""
-        rows.append([layer, head + mark, *(f"{value:.3f}" for value in values)])
+        rows.append([layer, join_messages("", [head, mark]), *(f"{value:.3f}" for value in values)])
     print_table(columns, rows, right=columns)
     heads = ", ".join(f"{share:.2f}" for share in measured.agreement_of_heads)
-    print_result(f"agreement of the heads of each layer: {heads}; of the layers: {measured.agreement_of_layers:.2f}")
-    criterion = "lowest AER" if scored else "lowest coverage error"
-    print_result(f"* {criterion}, over {measured.sentences:,} sentences")
+    shares = {"heads": heads, "layers": measured.agreement_of_layers}
+    print_result(Message("agreement of the heads of each layer: {heads}; of the layers: {layers:.2f}", **shares))
+    criterion = Message("lowest AER") if scored else Message("lowest coverage error")
+    print_result(Message("* {criterion}, over {count:,} sentences", criterion=criterion, count=measured.sentences))
     if measured.lowest is not None:
-        print_result(f"one correct link for every target word has an AER of {measured.lowest.aer:.3f}")
+        aer = {"aer": measured.lowest.aer}
+        print_result(Message("one correct link for every target word has an AER of {aer:.3f}", **aer))

@@ -12,6 +12,7 @@ from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result, report
 from regard.cli.shell import as_called
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 
 if TYPE_CHECKING:
     from regard.run.run import Run
@@ -51,12 +52,13 @@ def average(
             {"run": run, "checkpoint": saved.name, "averaged": names} | (asdict(comparison) if comparison else {})
         )
         return
-    print_result(f"averaged {len(paths)} checkpoints ({', '.join(names)}) into {saved}")
+    averaged = {"count": len(paths), "names": ", ".join(names), "path": saved}
+    print_result(Message("averaged {count} checkpoints ({names}) into {path}", **averaged))
     if comparison is not None:
         print_result(describe(comparison))
     if comparison is None or comparison.better:
         command = f"regard {opened.task.command} {shlex.quote(run)}{target_option(opened.task)}"
-        print_result(as_called(f"use it: {command} --checkpoint {saved.name}"))
+        print_result(as_called(Message("use it: {command}", command=f"{command} --checkpoint {saved.name}")))
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def compare_with_best(run: "Run", name: str) -> ComparisonWithBest | None:
     try:
         metrics = validate_checkpoint(run, name)
     except UserError as error:
-        report(f"note: the average was not validated: {error.problem}")
+        report(Message("note: the average was not validated: {problem}", problem=error.problem))
         return None
     score, worse = metrics[progress.monitor], improves(progress.monitor, progress.score, metrics[progress.monitor])
     return ComparisonWithBest(progress.monitor, score, best.name, progress.score, not worse)
@@ -93,12 +95,9 @@ def compare_with_best(run: "Run", name: str) -> ComparisonWithBest | None:
 
 def describe(comparison: ComparisonWithBest) -> str:
     """The comparison in words, with a remedy if the average is worse."""
-    numbers = (
-        f"validation {comparison.monitor}: {comparison.score:.4g}, {comparison.best} has {comparison.best_score:.4g}"
-    )
-    if comparison.better:
-        return numbers
-    return f"{numbers}\nthe average is worse: use {comparison.best}, or average fewer checkpoints (`--last`)"
+    numbers = Message("validation {monitor}: {score:.4g}, {best} has {best_score:.4g}", **asdict(comparison))
+    worse = Message("the average is worse: use {best}, or average fewer checkpoints (`--last`)", best=comparison.best)
+    return numbers if comparison.better else join_messages("\n", [numbers, worse])
 
 
 def named_checkpoints(run: "Run", names: str) -> list[Path]:
@@ -114,12 +113,13 @@ def named_checkpoints(run: "Run", names: str) -> list[Path]:
 def last_checkpoints(run: "Run", count: int) -> list[Path]:
     """The last checkpoints, at least two; a note if there are fewer than `count`."""
     paths = run.checkpoints.all()[-count:]
-    remedy = f"train with `training.keep={count}` to keep {count} checkpoints"
+    remedy = Message("train with `training.keep={count}` to keep {count} checkpoints", count=count)
     if len(paths) < 2:
         problem = f"{run.folder} has only {saved_names(run) or 'no checkpoints'}; averaging needs at least two"
         raise UserError(problem, remedy, code="too-few-checkpoints", where=run.folder)
     if len(paths) < count:
-        report(f"note: the run has only {len(paths)} checkpoints, not {count}; {remedy}")
+        note = Message("note: the run has only {found} checkpoints, not {count}", found=len(paths), count=count)
+        report(join_messages("; ", [note, remedy]))
     return [run.checkpoints.resolve(path.name) for path in paths]
 
 

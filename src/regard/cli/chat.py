@@ -63,11 +63,13 @@ def converse(conversation: "Conversation", lines: Iterator[str], as_json: bool) 
         if word == RESET:
             conversation.reset()
             last = None
-            report("a new conversation")
+            report(Message("a new conversation"))
         elif word == WHY:
             output = explain(conversation, last, as_json)
         elif word.startswith("/"):
-            report(f"unknown command {word}; the commands are {RESET}, {WHY} and {QUIT}")
+            report(
+                Message("unknown command {word}; the commands are {names}", word=word, names=f"{RESET}, {WHY}, {QUIT}")
+            )
         elif word:
             last = conversation.reply_to(line)
             output = to_json(reply_values(last)) if as_json else last.text
@@ -84,7 +86,7 @@ def reply_values(reply: "Reply") -> dict[str, object]:
 def explain(conversation: "Conversation", last: "Reply | None", as_json: bool) -> str:
     """All attention weights of the last reply as JSON; else its cross-attention is drawn, and there is no output."""
     if last is None:
-        report("there is no reply yet")
+        report(Message("there is no reply yet"))
         return ""
     try:
         maps = conversation.explain(last)
@@ -95,7 +97,7 @@ def explain(conversation: "Conversation", last: "Reply | None", as_json: bool) -
         return to_json({"source": last.source, "reply": last.text, "maps": list(map(map_values, maps))})
     cross = next((item for item in maps if item.name == "cross"), None)
     if cross is None:
-        report("this model has no cross-attention")
+        report(Message("this model has no cross-attention"))
         return ""
     drawing = f"{draw_map(cross)}\n"
     if sys.stdin.isatty():

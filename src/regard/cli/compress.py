@@ -8,6 +8,7 @@ import typer
 
 from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result
+from regard.messages import Message
 
 
 def compress(
@@ -37,6 +38,6 @@ def compress(
     if as_json:
         print_json(asdict(result) | {"folder": str(folder)})
         return
-    before, after = result.bytes_before / 1e6, result.bytes / 1e6
-    print_result(f"weights of {after:.1f} MB instead of {before:.1f} MB in {shlex.quote(str(folder))}")
-    print_result(f"a weight differs by at most {result.error:.2%} of the largest weight of its row")
+    sizes = {"before": result.bytes_before / 1e6, "after": result.bytes / 1e6, "folder": shlex.quote(str(folder))}
+    print_result(Message("weights of {after:.1f} MB instead of {before:.1f} MB in {folder}", **sizes))
+    print_result(Message("a weight differs by at most {share:.2%} of the largest in its row", share=result.error))

@@ -90,7 +90,7 @@ def demo(
         report(summary(trained))
         raise typer.Exit(INTERRUPTED)
     translator = Translator.load(folder, device=recipe.runtime.device)
-    with ProgressLine("predicted:") as progress:
+    with ProgressLine(Message("predicted:")) as progress:
         evaluation = translator.evaluate("test", progress=progress)
     write_json(folder / "evaluations" / "test-best.json", evaluation.to_json())
     page = folder / "report.html"
@@ -130,7 +130,8 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
     losses = loss_curves(read_metrics(model.run.folder))
     points = [Point(step, loss) for step, loss in losses["train loss"] if math.isfinite(loss)]
     if points:
-        print_drawing(f"\n{plot_text(Plot({'training loss': points}, x='step'), colour=in_colour())}\n")
+        loss, step = localize(Message("training loss")), localize(Message("step"))
+        print_drawing(f"\n{plot_text(Plot({loss: points}, x=step), colour=in_colour())}\n")
     print_result(
         localize(Message("on {count:,} inputs that are not in the training data:", count=len(evaluation.examples)))
     )
@@ -141,7 +142,7 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
         correct = prediction["translation"] == example["tgt"]
         reference = "" if correct else example["tgt"]
         rows.append(["✓" if correct else "✗", example["src"], prediction["translation"], reference])
-    print_table(("", "input", "output", "reference"), rows)
+    print_table(("", Message("input"), Message("output"), Message("reference")), rows)
     short = [pair for pair in pairs if pair[1]["parts"] == 1]  # a longer input is translated in parts
     if short:
         # The longest input with a correct output has the most attention weights.

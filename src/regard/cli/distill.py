@@ -10,6 +10,7 @@ from regard.cli.options import AsJson, ModelOptions, SearchOptions, SourceLangua
 from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.cli.shell import as_called
 from regard.errors import UserError
+from regard.messages import Message
 from regard.run_files import SPLITS
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def distill(
         remedy = "leave `--nbest` out: a student is trained on one translation per source"
         raise UserError("`--nbest` must be 1 for distillation", remedy, code="unsupported-option", where="nbest")
     translator = model.load_translator(*runs)
-    with ProgressLine("translated:") as progress:
+    with ProgressLine(Message("translated:")) as progress:
         directions = select_directions(translator.task, source, target)
         path = folder or translator.run.outputs / "distilled"
         distilled = [distill_split(translator, path, split, progress, direction, **options) for direction in directions]
@@ -66,10 +67,10 @@ def distill(
         return
     for item in distilled:
         if item.before:
-            report(f"{item.before:,} of {item.lines:,} lines were already translated")
-        print_result(f"{item.lines:,} sources and their translations: {item.src} and {item.tgt}")
-    use = {"train": "train on them", "valid": "validate on them", "test": "evaluate on them"}[split]
-    print_result(as_called(f"{use}: regard train RECIPE {shlex.quote(setting)}"))
+            report(Message("{before:,} of {lines:,} lines were already translated", **vars(item)))
+        print_result(Message("{lines:,} sources and their translations: {src} and {tgt}", **vars(item)))
+    command = f"regard train RECIPE {shlex.quote(setting)}"
+    print_result(as_called(Message("use them for {split}: {command}", split=split, command=command)))
 
 
 def training_setting(split: str, distilled: "Sequence[Distilled]") -> str:

@@ -12,6 +12,7 @@ from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine, report
 from regard.cli.streams import STDIO
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.documents.document import FileDocument
@@ -92,7 +93,7 @@ class DocumentOptions(OptionGroup):
             source = detect_source(translator.task.languages, target, sentences)
             if source is not None:  # sentences end with other marks
                 document = self.open(translator, name, read, source)
-        with ProgressLine("translated sentences:") as progress:
+        with ProgressLine(Message("translated sentences:")) as progress:
             translations = translate_segments(translator, document.segments, source, target, progress, **options)
         write_output(document.render(translations), output, text is not None)
 
@@ -175,6 +176,7 @@ def detect_source(languages: "Languages", target: str | None, text: str) -> str 
     for detected in known_languages(identify([text], top=100)[0], languages.codes, sources)[:1]:
         pivot = languages.pivot(detected.language, target)
         if pivot and detected.confidence >= CERTAIN:
-            report(f"note: the text seems to be in {detected.language}; it is translated to {pivot} first (see --from)")
+            codes = {"language": detected.language, "pivot": pivot}
+            report(Message("note: the text seems to be in {language}; it is translated to {pivot} first", **codes))
             return detected.language
     return None

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 from typer import Argument, Option
 
 from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
-from regard.cli.screen import ProgressLine, report, to_json
+from regard.cli.screen import ProgressLine, report, to_json, truncation_note
 from regard.cli.streams import STDIO, check_output, is_interactive, line_name, open_output, prompt_lines, read_lines
 from regard.cli.tables import read_texts
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.run.embedding import Embedding, Features
@@ -72,7 +73,7 @@ def embed(
     form = select_format(format_, output, pool)
     features = Features(layers, combine, pool, normalize)
     model = weights.load(run)
-    with ProgressLine("embedded:") as progress:
+    with ProgressLine(Message("embedded:")) as progress:
         embeddings = count_embeddings(embed_input(model, features, text, input_), progress)
         if form == "jsonl":
             write_lines(output, embeddings)
@@ -125,7 +126,7 @@ def count_embeddings(embeddings: "Iterator[Embedding]", progress: ProgressLine) 
         progress(number)
     if truncated:
         progress.clear()
-        report(f"note: {truncated:,} of {number:,} texts were longer than the model reads and were truncated")
+        report(truncation_note(truncated, number))
 
 
 def write_lines(output: str, embeddings: "Iterator[Embedding]") -> None:
@@ -154,7 +155,7 @@ def write_matrix(output: str, embeddings: "Iterator[Embedding]", width: int) -> 
             stream.write(embedding.vector.astype("<f4").tobytes())
             rows += 1
         assert write_header(stream, rows) == begin, "the header of numpy has space for a larger number of rows"
-    report(f"{output}: {rows:,} vectors of {width}")
+    report(Message("{output}: {rows:,} vectors of {width}", output=output, rows=rows, width=width))
 
 
 def write_tokens(output: str, embeddings: "Iterator[Embedding]") -> None:
@@ -168,7 +169,8 @@ def write_tokens(output: str, embeddings: "Iterator[Embedding]") -> None:
         np.savez(
             stream, embeddings=vectors, offsets=np.cumsum([0, *(len(text.tokens) for text in texts)]), tokens=tokens
         )
-    report(f"{output}: {len(tokens):,} vectors of {len(texts):,} texts")
+    counts = {"vectors": len(tokens), "texts": len(texts)}
+    report(Message("{output}: {vectors:,} vectors of {texts:,} texts", output=output, **counts))
 
 
 @contextmanager

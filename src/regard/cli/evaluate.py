@@ -138,12 +138,14 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     """Print the scores, and the tables and notes of the task."""
     from regard.tasks.operations import unknown_labels
     from regard.viz.content import Table
+    from regard.viz.report import column_title
 
     task = evaluation.task
     print_scores(evaluation.scores)
     for table in task.tables(evaluation.examples, evaluation.predictions, page=False) if evaluation.examples else ():
         if isinstance(table, Table):
-            print_table(list(table.columns), table.texts(), table.numeric)
+            columns, numeric = ([column_title(name) for name in names] for names in (table.columns, table.numeric))
+            print_table(columns, table.texts(), numeric)
     if unknown := unknown_labels(task, evaluation.examples):
         labels = ", ".join(unknown[:8])
         report(Message("note: labels that are not in the training data count as wrong: {labels}", labels=labels))

@@ -10,6 +10,7 @@ import typer
 from regard.cli.options import AsJson, OptionGroup, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.export.certificate import Bounds, Certificate
@@ -105,12 +106,14 @@ def export(
 def show(certificate: "Certificate", folder: Path, as_json: bool, weights: int | None = None) -> None:
     """Print a certificate, and the number of weights if they were just written."""
     if as_json:
-        written = {} if weights is None else {"weights": weights}
-        print_json({"folder": str(folder), **written, **certificate.to_json()})
+        count = {} if weights is None else {"weights": weights}
+        print_json({"folder": str(folder), **count, **certificate.to_json()})
         return
     if weights is not None:
-        print_result(f"{weights:,} weights written to {shlex.quote(str(folder))}")
+        written = {"weights": weights, "folder": shlex.quote(str(folder))}
+        print_result(Message("{weights:,} weights written to {folder}", **written))
     directions = "".join(f"; {name}: {count}" for name, count in certificate.directions.items())
-    print_result(f"{certificate.examples} examples ({certificate.source}{directions}), {certificate.program}")
-    columns = ("", "run", "export", "bound")
+    data = {"count": certificate.examples, "source": f"{certificate.source}{directions}"}
+    print_result(Message("{count} examples ({source}), {program}", **data, program=certificate.program))
+    columns = ("", "run", Message("export"), Message("bound"))
     print_table(columns, certificate.rows(), right=columns[1:])

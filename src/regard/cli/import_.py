@@ -10,6 +10,7 @@ from regard.cli.documents import target_option
 from regard.cli.options import AsJson, Folder
 from regard.cli.screen import print_json, print_result, report
 from regard.cli.shell import as_called
+from regard.messages import Message
 
 
 def import_(
@@ -53,8 +54,10 @@ def import_(
         return
     if random_weights:
         modules = ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in random_weights))
-        report(f"note: {model} has no {modules}; these weights are random")
-    print_result(f"{recipe.model.summary}: {imported.weights:,} weights, task {recipe.task}, written to {folder}")
+        report(Message("note: {model} has no {modules}; these weights are random", model=model, modules=modules))
+    facts = {"model": recipe.model.summary, "weights": imported.weights, "task": recipe.task, "folder": folder}
+    print_result(Message("{model}: {weights:,} weights, task {task}, written to {folder}", **facts))
     to = target_option(imported.run.task)
-    print_result(as_called(f"use it: regard {imported.run.task.command} {shlex.quote(str(folder))}{to}"))
-    print_result(f'train it further: a recipe with start_from = "{folder}"')
+    command = f"regard {imported.run.task.command} {shlex.quote(str(folder))}{to}"
+    print_result(as_called(Message("use it: {command}", command=command)))
+    print_result(Message('train it further: a recipe with start_from = "{folder}"', folder=folder))

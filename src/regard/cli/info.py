@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result, to_json
+from regard.messages import Message, localize
+from regard.viz.cells import pad_right
 
 if TYPE_CHECKING:
     from regard.run.facts import Facts
@@ -35,33 +37,38 @@ def info(run: RunFolder, as_json: AsJson = False) -> None:
         return
     print_result(f"{facts.run}: {facts.about or facts.name}")
     for title, text in fact_lines(facts):
-        print_result(f"  {title:<12}{text}")
-    print_result("settings that differ from the default:" if changed else "all settings have their defaults")
+        print_result(f"  {pad_right(localize(title), 12)}{localize(text)}")
+    settings = Message("settings that differ from the default:") if changed else None
+    print_result(settings or Message("all settings have their defaults"))
     for name, value in changed.items():
         print_result(f"  {name} = {to_json(value)}")
 
 
 def fact_lines(facts: "Facts") -> list[tuple[str, str]]:
     """The facts in words, each with a title; those that are not known are left out."""
-    lines = [("task", facts.task)]
+    lines: list[tuple[str, str]] = [(Message("task"), facts.task)]
     if facts.start_from:
-        lines.append(("start from", facts.start_from))
+        lines.append((Message("start from"), facts.start_from))
     for split, sources in facts.data.items():
-        count = f"{facts.examples[split]:,} examples: " if split in facts.examples else ""
-        origin = "held out of train" if split in facts.held_out else "; ".join(sources)
-        lines += [(split, f"{count}{origin}")] if origin else []
-    sizes = f", {' and '.join(f'{size:,}' for size in facts.vocabulary)} tokens" if facts.vocabulary else ""
-    lines.append(("tokenizer", f"{facts.tokenizer}{sizes}"))
-    weights = f", {facts.weights:,} weights" if facts.weights is not None else ""
-    lines.append(("model", f"{facts.model}{weights}"))
-    lines.append(("state", f"{facts.state}, {facts.bytes / 1e6:,.1f} MB in the folder"))
+        origin = Message("held out of train") if split in facts.held_out else "; ".join(sources)
+        if origin and split in facts.examples:
+            origin = Message("{count:,} examples: {origin}", count=facts.examples[split], origin=origin)
+        lines += [(split, origin)] if origin else []
+    sizes = " + ".join(f"{size:,}" for size in facts.vocabulary)
+    tokens = Message("{tokenizer}, {count} tokens", tokenizer=facts.tokenizer, count=sizes)
+    lines.append((Message("tokenizer"), tokens if sizes else facts.tokenizer))
+    weights = Message("{model}, {count:,} weights", model=facts.model, count=facts.weights or 0)
+    lines.append((Message("model"), facts.model if facts.weights is None else weights))
+    state = {"state": facts.state, "size": facts.bytes / 1e6}
+    lines.append((Message("state"), Message("{state}, {size:,.1f} MB in the folder", **state)))
     if facts.step:
-        time = timedelta(seconds=round(facts.seconds))
-        lines.append(("training", f"{position(facts)}, {facts.tokens:,} tokens, {time} (h:mm:ss)"))
+        done = {"position": position(facts), "tokens": facts.tokens, "time": timedelta(seconds=round(facts.seconds))}
+        lines.append((Message("training"), Message("{position}, {tokens:,} tokens, {time} (h:mm:ss)", **done)))
     if facts.best is not None:
-        lines.append(("best", f"{facts.monitor} {facts.best:.4g} in validation, at step {facts.best_step:,}"))
+        best = {"metric": facts.monitor, "value": facts.best, "step": facts.best_step}
+        lines.append((Message("best"), Message("{metric} {value:.4g} in validation, at step {step:,}", **best)))
     if facts.metrics:
-        lines.append(("last", ", ".join(f"{name} {value:.4g}" for name, value in facts.metrics.items())))
+        lines.append((Message("last"), ", ".join(f"{name} {value:.4g}" for name, value in facts.metrics.items())))
     return lines
 
 
@@ -70,5 +77,8 @@ def position(facts: "Facts") -> str:
     epoch = math.floor(facts.epoch) + 1
     steps_share = facts.step / facts.max_steps if facts.max_steps else 0.0
     if facts.max_epochs and epoch / facts.max_epochs > steps_share:
-        return f"step {facts.step:,}, epoch {epoch:,} of at most {facts.max_epochs:g}"
-    return f"step {facts.step:,} of at most {facts.max_steps:,}" if facts.max_steps else f"step {facts.step:,}"
+        values = {"step": facts.step, "epoch": epoch, "limit": facts.max_epochs}
+        return Message("step {step:,}, epoch {epoch:,} of at most {limit:g}", **values)
+    if facts.max_steps:
+        return Message("step {step:,} of at most {limit:,}", step=facts.step, limit=facts.max_steps)
+    return Message("step {step:,}", step=facts.step)

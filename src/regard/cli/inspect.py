@@ -21,6 +21,7 @@ from regard.cli.options import (
 )
 from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.run.inspecting import Inspection
@@ -85,8 +86,14 @@ def inspect(
         values = {**example, "prediction": output_, "maps": list(map(map_values, inspection.maps))}
         return print_json({**values, "report": page and str(page), "svg": svg and str(svg)})
     print_drawing(drawing)
-    lines = (f"{name}: {path}" for name, path in (("picture", svg), ("every layer and head", page)) if path)
-    return print_result("\n".join(lines)) if svg or page else None
+    return print_paths({Message("picture"): svg, Message("every layer and head"): page})
+
+
+def print_paths(written: dict[Message, Path | None]) -> None:
+    """Print the files that were written, each with its title."""
+    for title, path in written.items():
+        if path is not None:
+            print_result(Message("{key}: {value}", key=title, value=path))
 
 
 def direction_options(model: "Model", text: str, source: str | None, to: str | None) -> Options:
@@ -141,5 +148,5 @@ def default_page(folder: Path) -> Path | None:
     """The page inside the run folder; None if the folder is read-only."""
     if os.access(folder, os.W_OK) or not folder.exists():
         return folder / "inspect.html"
-    report(f"no page is written: {folder} is read-only; set `--output FILE` to write the page elsewhere")
+    report(Message("no page is written: {folder} is read-only; set `--output FILE` to write it", folder=folder))
     return None

@@ -10,6 +10,7 @@ from regard.cli.options import AsJson, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
 from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.files import JsonObject
@@ -66,11 +67,11 @@ def ladder(
     folder = folder or Path("runs") / f"ladder-{load_recipe(recipe).name}"
     opened = open_ladder(recipe, settings or [], folder, steps, minutes, Measurement(engine=engine))
     selected = opened.variants.select([name.strip() for name in (variants or "").split(",") if name.strip()])
-    report(f"{len(selected)} variants, {len(numbers)} seed{'s' * (len(numbers) > 1)}, in {folder}")
+    report(Message("variants: {count}, seeds: {seeds}, in {to}", count=len(selected), seeds=len(numbers), to=folder))
     try:
         failures = run_ladder(opened, selected, numbers, report)
     except (Interrupted, KeyboardInterrupt) as stop:
-        report(f"stopped; the same command continues in {folder}")
+        report(Message("stopped; the same command continues in {folder}", folder=folder))
         raise typer.Exit(INTERRUPTED) from stop
     write_outputs(opened, failures, as_json)
     if failures:
@@ -105,8 +106,8 @@ def write_outputs(ladder: "Ladder", failures: "list[VariantFailure]", as_json: b
     columns, rows = ladder_table(page)
     print_table(columns, rows, right=columns[1:])
     for variant, reason in page.failures:
-        print_result(f"{variant} failed: {reason}")
-    print_result(f"{files['md']}, {files['json']}; page: {files['html']}")
+        print_result(Message("{name} failed: {reason}", name=variant, reason=reason))
+    print_result(Message("{md}, {json}; page: {html}", **files))
 
 
 def summary(page: "LadderPage", results: "list[JsonObject]") -> "JsonObject":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args, g
 from typer import Argument, Option
 
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -184,7 +185,7 @@ class ModelOptions(WeightOptions):
             from regard.run.exported_engine import is_exported
 
             if not is_exported(self.engine, model.run, self.checkpoint, self.quantization):
-                report(f"exporting the model for {self.engine}; this is done once")
+                report(Message("exporting the model for {engine}; this is done once", engine=self.engine))
 
 
 @dataclass(frozen=True)

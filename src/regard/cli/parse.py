@@ -20,6 +20,7 @@ from regard.cli.options import (
 from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output, input_lines, open_output
 from regard.cli.tables import read_rows, table_source
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.data.examples import Example
@@ -98,7 +99,10 @@ def print_trees(parses: "Iterator[Example]", form: Format, output: str, svg: Pat
             if svg is not None and item["words"]:
                 write_text(svg, tree_svg(tree_of(item)))
     if repaired:
-        report(f"note: {repaired} of {count} outputs were not a tree of the sentence and were repaired")
+        counts = {"repaired": repaired, "count": count}
+        report(
+            Message("note: {repaired} of {count} outputs were not a tree of the sentence and were repaired", **counts)
+        )
 
 
 def read_sentences(

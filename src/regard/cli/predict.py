@@ -18,7 +18,7 @@ from regard.cli.options import (
     TableOptions,
     WeightOptions,
 )
-from regard.cli.screen import ProgressLine, panel, print_error, print_json, report
+from regard.cli.screen import ProgressLine, panel, print_error, print_json, report, truncation_note
 from regard.cli.streams import (
     INVITATION,
     STDIO,
@@ -32,7 +32,7 @@ from regard.cli.streams import (
 from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
 from regard.files import require_writable, write_text
-from regard.messages import localize
+from regard.messages import Message, join_messages, localize
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
@@ -150,17 +150,15 @@ def predict_all(
             yield value
 
     task = model.task.configure(**options)
-    with open_results(output, task, as_json) as write, ProgressLine("predicted:") as progress:
+    with open_results(output, task, as_json) as write, ProgressLine(Message("predicted:")) as progress:
         for example, prediction in model.stream_pairs(inputs(), where=where, **options):
             write(waiting.popleft(), example, prediction)
             last = (example, prediction)
             number, truncated = number + 1, truncated + ("truncated" in prediction)
             progress(number)
     if truncated:
-        report(
-            f"note: {truncated:,} of {number:,} texts were longer than the model reads and were truncated; "
-            '"truncated" counts the tokens that were left out'
-        )
+        note = Message('"truncated" counts the tokens that were left out')
+        report(join_messages("; ", [truncation_note(truncated, number), note]))
     return last
 
 
@@ -199,4 +197,4 @@ def draw(task: "AnyTask", example: "Example", prediction: "Prediction") -> None:
 
     is_empty = empty_prediction(task, example) is not None
     drawing = "" if is_empty else terminal.draw(task.describe(example, prediction), panel())
-    print("the text is empty: no prediction" if is_empty else drawing, flush=True)
+    print(localize(Message("the text is empty: no prediction")) if is_empty else drawing, flush=True)

@@ -10,6 +10,7 @@ from regard.cli.screen import print_json, print_result, print_table
 from regard.cli.settings import show_settings
 from regard.cli.shell import as_called
 from regard.errors import UserError
+from regard.messages import Message
 
 
 def recipes(
@@ -58,8 +59,8 @@ def list_recipes(as_json: bool) -> None:
     for path in shipped_recipes():
         values = read_toml(path)
         rows.append([path.stem, values.get("task", DEFAULT_TASK), values["model"]["kind"], values.get("about", "")])
-    print_table(("name", "task", "model", "about"), rows)
-    print_result(as_called("train one: `regard train NAME`; print one: `regard recipes NAME`"))
+    print_table((Message("name"), Message("task"), Message("model"), Message("about")), rows)
+    print_result(as_called(Message("train one: `regard train NAME`; print one: `regard recipes NAME`")))
 
 
 def recipe_values(path: Path) -> dict[str, object]:

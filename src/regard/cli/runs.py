@@ -10,6 +10,7 @@ from regard.cli.options import AsJson
 from regard.cli.screen import print_json, print_table, report
 from regard.cli.shell import as_called
 from regard.errors import UserError
+from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.run.facts import Facts
@@ -39,14 +40,14 @@ def runs(
         try:
             listed.append(read_facts(path))
         except UserError as error:
-            report(f"warning: {error.problem}")
+            report(Message("warning: {problem}", problem=error.problem))
     if as_json:
         print_json([asdict(facts) for facts in listed])
     elif listed:
-        columns = ("run", "task", "model", "step", "best", "state")
+        columns = ("run", Message("task"), Message("model"), Message("step"), Message("best"), Message("state"))
         print_table(columns, [row_of(facts) for facts in listed], right=("step",))
     else:
-        report(as_called(f"no runs in {folder}; make one with `regard train RECIPE`"))
+        report(as_called(Message("no runs in {folder}; make one with `regard train RECIPE`", folder=folder)))
 
 
 def row_of(facts: "Facts") -> list[str]:

@@ -104,7 +104,7 @@ def _print_error(error: UserError) -> None:
     screen = console(sys.stderr)
     screen.print(problem, soft_wrap=True)
     if error.remedy:
-        screen.print(Text(f"  {as_called(error.remedy).translate(CONTROL)}"), soft_wrap=True)
+        screen.print(Text(f"  {as_called(str(error.remedy)).translate(CONTROL)}"), soft_wrap=True)
 
 
 def explain(error: Exception) -> UserError | None:
@@ -188,6 +188,14 @@ def conclusion(comparisons: "Sequence[Comparison]") -> str:
     )
     joined = join_messages("; ", items)
     return Message("{items} (paired bootstrap test, p < {level})", items=joined, level=SIGNIFICANCE_LEVEL)
+
+
+def truncation_note(truncated: int, number: int) -> Message:
+    """How many of a number of texts were truncated."""
+    counts = {"truncated": truncated, "count": number}
+    return Message(
+        "note: {truncated:,} of {count:,} texts were longer than the model reads and were truncated", **counts
+    )
 
 
 def in_colour() -> bool:

@@ -11,6 +11,7 @@ import typer
 from regard.cli.options import ModelOptions, OptionGroup, help_of, option_type
 from regard.cli.screen import report
 from regard.errors import UserError
+from regard.messages import Message
 from regard.run_files import TRANSLATOR
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def serve(
         torch.set_num_threads(settings.threads)
     service = Service(open_runs(runs or [TRANSLATOR], model), settings)
     if not settings.is_local and settings.api_keys is None and not os.environ.get(KEYS_VARIABLE):
-        report(f"warning: everybody who can reach {settings.host} may use this server; set `--api-keys FILE`")
+        host = {"host": settings.host}
+        report(Message("warning: everybody who can reach {host} may use this server; set `--api-keys FILE`", **host))
     for run in service.runs.values():
         pairs = ", ".join(f"{source} → {target}" for source, target in run.directions)
         report(f"{run.name}: {run.task.name}{f', {pairs}' if pairs else ''}")

@@ -10,17 +10,18 @@ from regard.cli.options import AsJson, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table
 from regard.cli.screen import report as report_line
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 
 if TYPE_CHECKING:
     from regard.data.hold_out import SplitReport
     from regard.data.sources import Source
 
 REASONS = {
-    "empty": "with an empty side",
-    "duplicate": "duplicates",
-    "excluded": "with a sentence of an excluded file",
-    "shared": "whose other side is in valid or test",
-    "further": "further translations of sentences in valid or test",
+    "empty": Message("with an empty side"),
+    "duplicate": Message("duplicates"),
+    "excluded": Message("with a sentence of an excluded file"),
+    "shared": Message("whose other side is in valid or test"),
+    "further": Message("further translations of sentences in valid or test"),
 }
 """Why pairs are left out."""
 
@@ -75,7 +76,7 @@ def split(
     sources = [make_source(name, columns) for name in corpora]
     for line in describe_sources(sources, Path(), PAIRS):
         report_line(line)
-    with ProgressLine("pairs read:") as progress:
+    with ProgressLine(Message("pairs read:")) as progress:
         report = split_corpora(sources, Path(), folder, plan, exclude or [], parse_two("endings", endings), progress)
     if as_json:
         from dataclasses import asdict
@@ -117,12 +118,14 @@ def make_source(name: str, columns: str) -> "Source":
 
 def print_report(report: "SplitReport", folder: Path) -> None:
     """Print the sizes of the splits, what was left out and why, and the options that select the same sentences."""
-    counts = ("pairs", "distinct sources", "distinct targets")
+    counts = (Message("pairs"), Message("distinct sources"), Message("distinct targets"))
     rows = [[name, f"{size.pairs:,}", f"{size.sources:,}", f"{size.targets:,}"] for name, size in report.splits.items()]
-    print_table(("split", *counts), rows, right=counts)
-    left_out = [f"{count:,} {REASONS[reason]}" for reason, count in report.left_out.items() if count]
-    print_result(f"left out of {report.read:,} pairs: {', '.join(left_out) or 'none'}")
+    print_table((Message("data"), *counts), rows, right=counts)
+    left_out = [join_messages(" ", [f"{n:,}", REASONS[reason]]) for reason, n in report.left_out.items() if n]
+    listed = join_messages(", ", left_out or [Message("none")])
+    print_result(Message("left out of {read:,} pairs: {listed}", read=report.read, listed=listed))
     shares = [f"--{name} {share!r}" for name, share in report.shares.items() if share]
     if shares:
-        print_result(f"the same sentences again, also if the text grows: {' '.join(shares)} --seed {report.seed}")
-    print_result(f"written to {shlex.quote(str(folder))}")
+        options = f"{' '.join(shares)} --seed {report.seed}"
+        print_result(Message("the same sentences again, also if the text grows: {options}", options=options))
+    print_result(Message("written to {folder}", folder=shlex.quote(str(folder))))

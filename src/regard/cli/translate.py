@@ -28,6 +28,7 @@ from regard.cli.screen import ProgressLine, report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output
 from regard.cli.tables import read_rows, table_source
 from regard.errors import UserError
+from regard.messages import Message
 from regard.run_files import RECIPE, TRANSLATOR, bundled_runs
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class LineTranslation:
                     break
             source, lines = self.detect("\n".join(first)), chain(first, lines)
         counts = Counts()
-        with streams.open_output(output) as stream, ProgressLine("translated lines:") as progress:
+        with streams.open_output(output) as stream, ProgressLine(Message("translated lines:")) as progress:
             for example, prediction in self.predict(lines, source):
                 print(self.form(counts.lines, example, self.task.output(prediction)), file=stream, flush=True)
                 counts.add(prediction, progress.clear)
@@ -255,12 +256,14 @@ class Counts:
         self.unfinished += any(not item["finished"] and not item["looped"] for item in used)
         if prediction["parts"] > max(1, prediction.get("sentences", 1)):
             before_report()
-            parts = prediction["parts"]
-            report(f"warning: line {self.lines} is too long for the model and was translated in {parts} parts")
+            line = {"line": self.lines, "parts": prediction["parts"]}
+            report(
+                Message("warning: line {line} is too long for the model and was translated in {parts} parts", **line)
+            )
 
     def report(self) -> None:
         """Report how many translations may be wrong."""
         if self.unfinished:
-            report(f"note: {self.unfinished} of {self.lines} translations reached the length limit and are unfinished")
+            report(Message("note: {unfinished} of {lines} translations reached the length limit", **vars(self)))
         if self.looped:
-            report(f"note: {self.looped} of {self.lines} translations repeated themselves and were cut")
+            report(Message("note: {looped} of {lines} translations repeated themselves and were cut", **vars(self)))

@@ -19,6 +19,7 @@ from regard.data.settings import PairDataSettings
 from regard.data.split import hash_text
 from regard.data.store import Encoded
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS, PLACEHOLDERS
 from regard.text.tokenizer import Tokenizer
@@ -69,6 +70,10 @@ class Filters:
 
 
 KEEP_ALL = Filters()
+FILTER_NAMES = {"read": Message("read"), "empty": Message("empty"), "too_long": Message("too long")}
+FILTER_NAMES |= {"ratio": Message("ratio"), "identical": Message("identical"), "duplicate": Message("duplicate")}
+FILTER_NAMES |= {"kept": Message("kept")}
+"""The fields of a report for people."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +96,14 @@ class FilterReport:
 
     def table(self) -> str:
         """One line per number, without reasons that left out nothing."""
-        width = len(f"{self.read:,}")
+        width, counts = len(f"{self.read:,}"), asdict(self).items()
         rows = [
-            f"{name.replace('_', ' '):<10} {count:>{width},}  {count / max(self.read, 1):7.2%}"
-            for name, count in asdict(self).items()
-            if count or name in ("read", "kept")
+            {"name": FILTER_NAMES[name], "count": n, "share": n / max(self.read, 1)}
+            for name, n in counts
+            if n or name in ("read", "kept")
         ]
-        return "\n".join(rows)
+        lines = (Message("{name:<10} {count:>{width},}  {share:7.2%}", width=width, **row) for row in rows)
+        return join_messages("\n", lines)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from regard.data.store import ProgressCallback
 from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
 from regard.files import replacing, require_writable, write_json
+from regard.messages import Message, join_messages
 from regard.run_files import SPLITS
 
 Assignments = npt.NDArray[np.uint8]
@@ -77,13 +78,17 @@ class HeldOut:
 
     def describe(self) -> list[str]:
         """One line for each split that is held out."""
-        total, unit = len(self.assignments), {"texts": "examples"}.get(self.fields.held_out, "lines")
-        lines = []
+        total = len(self.assignments)
+        lines: list[str] = []
         for split in self.data.held_out:
             count = int((self.assignments == SPLITS.index(split)).sum())
             chosen = not getattr(self.data, SIZE_SETTINGS[split].removeprefix("data."))
-            remedy = "; data.valid names other data, data.hold_out = 0.1 sets the share" if chosen else ""
-            lines.append(f"{split}: {count:,} of {total:,} training {unit} are held out{remedy}")
+            remedy = Message("data.valid names other data, data.hold_out = 0.1 sets the share")
+            values = {"split": split, "count": count, "total": total}
+            held = Message("{split}: {count:,} of {total:,} training examples are held out", **values)
+            if self.fields.held_out != "texts":
+                held = Message("{split}: {count:,} of {total:,} training lines are held out", **values)
+            lines.append(join_messages("; ", [held, remedy]) if chosen else held)
         return lines
 
 

@@ -34,6 +34,7 @@ from regard.data.settings import SIZE_SETTINGS, LabelledDataSettings
 from regard.data.split import Hashes, SplitPlan, hash_sentence, hash_text, normalize_sentence
 from regard.errors import UserError
 from regard.files import Manifest, checksum, replacing
+from regard.messages import Message, join_messages
 from regard.reading import check_dataclass
 from regard.recipe_files import earlier_names
 from regard.run_files import MANIFEST, SPLITS
@@ -63,20 +64,25 @@ class SelectionReport:
 
     def __str__(self) -> str:
         """One line per split, for people."""
-        notes = {split: [f"{self.read[split]:,} read"] if self.read[split] else [] for split in self.examples}
+        notes: dict[str, list[str]] = {split: [] for split in self.examples}
+        for split, count in self.read.items():
+            notes[split] += [Message("{count:,} read", count=count)] if count else []
         if self.duplicates:
-            conflicts = f" ({self.conflicts:,} with another label)" if self.conflicts else ""
-            notes["train"].append(f"{self.duplicates:,} duplicates{conflicts}")
+            with_conflicts = Message("{duplicates:,} duplicates ({conflicts:,} with another label)", **vars(self))
+            plain = Message("{duplicates:,} duplicates", duplicates=self.duplicates)
+            notes["train"].append(with_conflicts if self.conflicts else plain)
         if self.shared:
-            use = "left out" if self.kept_apart else "kept: data.exclude_overlap = true leaves them out"
-            notes["train"].append(f"{self.shared:,} also in valid or test, {use}")
+            kept = Message("kept: data.exclude_overlap = true leaves them out")
+            use = Message("left out") if self.kept_apart else kept
+            notes["train"].append(Message("{count:,} also in valid or test, {use}", count=self.shared, use=use))
         for split, count in self.held_out.items():
-            notes["train"].append(f"{count:,} held out for {split}")
-            notes[split].append("held out of train")
+            notes["train"].append(Message("{count:,} held out for {split}", count=count, split=split))
+            notes[split].append(Message("held out of train"))
         if self.beyond_limit:
-            notes["train"].append(f"{self.beyond_limit:,} beyond data.limit")
-        lines = (f"{split:5}  {count:>9,}  {'; '.join(notes[split])}" for split, count in self.examples.items())
-        return "\n".join(line.rstrip() for line in lines)
+            notes["train"].append(Message("{count:,} beyond data.limit", count=self.beyond_limit))
+        counts = {split: f"{split:5}  {count:>9,}" for split, count in self.examples.items()}
+        lines = {count: join_messages("; ", notes[split]) for split, count in counts.items()}
+        return join_messages("\n", (join_messages("  ", filter(None, line)) for line in lines.items()))
 
 
 class ExampleFile(Sequence[Example]):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest
+from regard.messages import Message
 from regard.reading import check_dataclass
 
 CERTIFICATE, FORMAT = "certificate.json", 1
@@ -126,17 +127,18 @@ class Certificate:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The certificate as rows of a table: name, run, export, bound."""
-        rows = [(f"largest difference of {self.output}", "", f"{self.difference:.1e}", f"≤ {self.bounds.logits:g}")]
+        largest: str = Message("largest difference of {output}", output=self.output)
+        rows = [(largest, "", f"{self.difference:.1e}", f"≤ {self.bounds.logits:g}")]
         rows += [
-            (f"identical outputs, {name}", "", f"{share:.1%}", f"≥ {self.bound_of(name):.0%}")
+            (Message("identical outputs, {name}", name=name), "", f"{share:.1%}", f"≥ {self.bound_of(name):.0%}")
             for name, share in self.identical.items()
         ]
         for name, (ours, theirs) in self.scores.items():
             bound = "" if name in UNBOUNDED else f"± {self.bounds.score:.2g}"
             rows.append((name, f"{ours:.2f}", f"{theirs:.2f}", bound))
-        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        speed = Message("examples/s, threads: {threads}", threads=self.threads)
         sizes, speeds = [f"{size / 1e6:.2f}" for size in self.bytes], [f"{speed:.1f}" for speed in self.speed]
-        return [*rows, ("megabytes", *sizes, ""), (f"examples/s, {threads}", *speeds, "")]  # type: ignore[list-item]
+        return [*rows, (Message("megabytes"), *sizes, ""), (speed, *speeds, "")]  # type: ignore[list-item]
 
     def to_json(self) -> JsonObject:
         """Plain values; speeds are rounded."""

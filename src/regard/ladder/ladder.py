@@ -15,6 +15,7 @@ from regard.config import SettingsTable, apply_overrides, drop_unused
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, locked, write_text
 from regard.ladder.measuring import Measurement, measure, training_facts
+from regard.messages import Message
 from regard.reading import read_toml
 from regard.recipe import Recipe
 from regard.recipe_files import earlier_names, find_recipe
@@ -159,7 +160,7 @@ def run_ladder(
             folder = ladder.run_folder(variant.name, seed)
             try:
                 if is_finished(ladder, variant, seed):
-                    report(f"{folder}: finished")
+                    report(Message("{folder}: finished", folder=folder))
                 else:
                     run_variant(ladder, variant, seed, report)
                 continue
@@ -170,7 +171,7 @@ def run_ladder(
                 failures.append(VariantFailure(variant.name, seed, reason, error.code))
             except Exception as error:  # a bug in one model must not cost the results of the others
                 failures.append(VariantFailure(variant.name, seed, f"{type(error).__name__}: {error}"))
-            report(f"{folder} failed: {failures[-1].reason}")
+            report(Message("{name} failed: {reason}", name=folder, reason=failures[-1].reason))
     return failures
 
 
@@ -200,7 +201,8 @@ def run_variant(ladder: Ladder, variant: Variant, seed: int, report: Report) -> 
     if variant.teacher:
         distill_for(ladder, variant, seed, report)
     recipe = ladder.recipe(variant, seed)
-    report(f"\n{variant.title} ({variant.paper}), seed {seed}, in {folder}")
+    facts = {"title": variant.title, "paper": variant.paper, "seed": seed, "folder": folder}
+    report(Message("\n{title} ({paper}), seed {seed}, in {folder}", **facts))
     copy_preparation(ladder, recipe, folder)
     outcome = train(recipe, folder, resume=(folder / RECIPE).exists(), report=lambda _: None).outcome
     if outcome.reason == "interrupted":
@@ -244,6 +246,6 @@ def distill_for(ladder: Ladder, variant: Variant, seed: int, report: Report) -> 
     if not is_finished(ladder, ladder.variants.select([variant.teacher])[0], seed):
         problem = f"{variant.name} is trained on translations of {teacher}, which is not finished"
         raise UserError(problem, f"train {variant.teacher} first", code="unfinished-teacher", where=teacher)
-    report(f"\n{teacher} translates the training data for {variant.name}")
+    report(Message("\n{teacher} translates the training data for {student}", teacher=teacher, student=variant.name))
     translator = Translator.load(teacher, device=ladder.base.runtime.device)
     distill(translator, ladder.distilled_folder(variant, seed), search="greedy")

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from regard.messages import Message
 from regard.metrics.score import Score, check_paired
 
 Array = npt.NDArray[np.float64]
@@ -65,7 +66,7 @@ def accuracy(hypotheses: Sequence[object], references: Sequence[object]) -> Scor
     """Percentage of correct predictions."""
     check_paired(hypotheses, references)
     correct = sum(hypothesis == gold for hypothesis, gold in zip(hypotheses, references, strict=True))
-    return Score("accuracy", 100.0 * correct / len(references), f"{len(references):,} examples")
+    return Score("accuracy", 100.0 * correct / len(references), Message("{count:,} examples", count=len(references)))
 
 
 def counts_by_class(hypotheses: Sequence[Hashable], references: Sequence[Hashable]) -> dict[Hashable, Counts]:
@@ -81,7 +82,7 @@ def binary_scores(
 ) -> dict[str, Score]:
     """Precision, recall and F1 of the positive class."""
     counts = counts_by_class(hypotheses, references).get(positive, Counts())
-    return counts.scores(f"of class {positive}, {len(references):,} examples")
+    return counts.scores(Message("of class {name}, {count:,} examples", name=positive, count=len(references)))
 
 
 def macro_scores(
@@ -95,7 +96,8 @@ def macro_scores(
     precision, recall, f1 = (
         math.fsum(getattr(one, name) for one in by_class) / len(by_class) for name in ("precision", "recall", "f1")
     )
-    return _scores(precision, recall, f1, f"macro over {len(by_class)} classes, {len(references):,} examples")
+    sizes = {"classes": len(by_class), "count": len(references)}
+    return _scores(precision, recall, f1, Message("macro over {classes} classes, {count:,} examples", **sizes))
 
 
 def matthews(hypotheses: Sequence[Hashable], references: Sequence[Hashable]) -> Score:
@@ -105,20 +107,23 @@ def matthews(hypotheses: Sequence[Hashable], references: Sequence[Hashable]) -> 
     covariance = n * sum(c.correct for c in counts) - sum(c.predicted * c.gold for c in counts)
     variances = (n * n - sum(c.predicted**2 for c in counts)) * (n * n - sum(c.gold**2 for c in counts))
     value = covariance / math.sqrt(variances) if variances else 0.0
-    return Score("Matthews correlation", 100.0 * value, f"{len(counts)} classes, {n:,} examples")
+    signature = Message("{classes} classes, {count:,} examples", classes=len(counts), count=n)
+    return Score("Matthews correlation", 100.0 * value, signature)
 
 
 def pearson(hypotheses: Sequence[float], references: Sequence[float]) -> Score:
     """Pearson correlation, -100 to 100."""
     check_paired(hypotheses, references)
-    return Score("Pearson correlation", 100.0 * _correlation(hypotheses, references), f"{len(references):,} examples")
+    signature = Message("{count:,} examples", count=len(references))
+    return Score("Pearson correlation", 100.0 * _correlation(hypotheses, references), signature)
 
 
 def spearman(hypotheses: Sequence[float], references: Sequence[float]) -> Score:
     """Spearman rank correlation, -100 to 100."""
     check_paired(hypotheses, references)
     value = _correlation(mean_ranks(hypotheses), mean_ranks(references))
-    return Score("Spearman correlation", 100.0 * value, f"ties by mean rank, {len(references):,} examples")
+    signature = Message("ties by mean rank, {count:,} examples", count=len(references))
+    return Score("Spearman correlation", 100.0 * value, signature)
 
 
 def mean_ranks(values: npt.ArrayLike) -> Array:

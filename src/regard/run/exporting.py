@@ -29,14 +29,13 @@ from regard.export.readme import README, render_readme
 from regard.export.target import Target, Trained
 from regard.export.targets import TARGETS
 from regard.files import replacing, require_writable
+from regard.messages import Message
 from regard.run.exported_engine import identity
 from regard.run.model import Model
 from regard.run.run import Run
 from regard.run_files import MODEL
 from regard.tasks.base import Report
 from regard.training.weights import all_finite
-
-COMPARING = "comparing it with the run on {:,} examples"
 
 ChangeBounds = Callable[[Bounds], Bounds]
 """Changes the default bounds of an export."""
@@ -85,10 +84,10 @@ def export_run(
     near = run.outputs == run.folder and own.parts[:2] == other.parts[:2]  # not bundled, and with a common parent
     name = os.path.relpath(own, other) if near else own.name
     with replacing(folder, folder=True) as path:
-        report(f"writing the model for {to} ({target.quantization})")
+        report(Message("writing the model for {library} ({weights})", library=to, weights=target.quantization))
         weights = target.write(path)
         (path / README).write_text(render_readme(target, path, examples.examples[0]), encoding="utf-8")
-        report(COMPARING.format(len(examples.examples)))
+        report(Message("comparing it with the run on {count:,} examples", count=len(examples.examples)))
         certificate = certify(ours, target, path, examples, bounds, name)
         certificate.require(folder)
         certificate.write(path, identity(run, checkpoint))
@@ -115,7 +114,7 @@ def check_export(
     ours = Model([run], written.checkpoint, device="cpu")
     target = target_of(ours, written.to, written.quantization)
     examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)
-    report(COMPARING.format(len(examples.examples)))
+    report(Message("comparing it with the run on {count:,} examples", count=len(examples.examples)))
     certificate = certify(ours, target, folder, examples, bounds, written.run)
     certificate.require(folder)
     return certificate

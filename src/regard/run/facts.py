@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.files import LOCK, JsonObject, Manifest
+from regard.messages import Message
 from regard.reading import read_json, read_toml
 from regard.recipe_files import DEFAULT_TASK, RENAMED, current_names
 from regard.run_files import CHANGES, CHECKPOINTS, MODEL, RECIPE, SPLITS, STATE, STORES
@@ -221,13 +222,13 @@ def _in_use(folder: Path) -> bool:
 
 def _state(folder: Path, checkpoints: list[str], progress: JsonObject, training: JsonObject, has_data: bool) -> str:
     if _in_use(folder):
-        return "in use"
+        return Message("in use")
     if not checkpoints:
-        return "not trained"
+        return Message("not trained")
     if not progress:
-        return "damaged"
+        return Message("damaged")
     if not has_data:
-        return "imported"
+        return Message("imported")
     validated = progress.get("validated_step") == progress.get("step")  # the last step of an epoch is
     limits = (
         (progress.get("step"), training.get("max_steps")),
@@ -235,7 +236,8 @@ def _state(folder: Path, checkpoints: list[str], progress: JsonObject, training:
         (progress.get("bad_validations"), training.get("patience")),
         (progress.get("seconds"), 60 * (training.get("max_minutes") or 0)),
     )
-    return "finished" if any(limit and (value or 0) >= limit for value, limit in limits) else "stopped"
+    is_finished = any(limit and (value or 0) >= limit for value, limit in limits)
+    return Message("finished") if is_finished else Message("stopped")
 
 
 def _examples(folder: Path) -> dict[str, int]:

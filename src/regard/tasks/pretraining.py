@@ -43,7 +43,7 @@ from regard.errors import UserError
 from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
-from regard.messages import Message
+from regard.messages import Message, join_messages
 from regard.metrics.score import Score, perplexity
 from regard.models.bert import BertPretraining, BertSettings
 from regard.recipe import Recipe, Rules
@@ -218,17 +218,21 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
         labels = sampling.sample_pairs(store, data, rng(task.recipe.runtime.seed)).next_labels
         pairs = labels[labels != IGNORE]
         share = float((pairs == sampling.RANDOM_NEXT).mean()) if len(pairs) else 0.0
-        finding = f"{share:.1%} of {len(pairs):,} pairs are {NEGATIVE_PAIRS[data.negatives]}; always the more frequent "
-        finding += f"answer is right in {max(share, 1 - share):.1%}"
-        single = 1 - len(pairs) / len(labels)
-        if single:
-            finding += f"; {single:.1%} of the inputs have no second text"
+        kind, right = NEGATIVE_PAIRS[data.negatives], max(share, 1 - share)
+        majority = Message("always the more frequent answer is right in {share:.1%}", share=right)
+        finding = Message("{share:.1%} of {count:,} pairs are {kind}", share=share, count=len(pairs), kind=kind)
+        finding = join_messages("; ", [finding, majority])
+        if single := 1 - len(pairs) / len(labels):
+            alone = Message("{share:.1%} of the inputs have no second text", share=single)
+            finding = join_messages("; ", [finding, alone])
         if share <= MAX_RANDOM_NEXT and single <= MAX_RANDOM_NEXT:
             return finding, []
-        effect = "gets a second text of another document" if data.negatives == "random" else "has no second text"
-        problem = f"most inputs have one sentence only, which {effect}"
-        longer = f"raise data.max_length (now {data.max_length})"
-        return finding, [Advice(problem, f"{longer}, join short documents, or write data.next_sentence=false")]
+        problem = Message("most inputs have one sentence only, which has no second text")
+        if data.negatives == "random":
+            problem = Message("most inputs have one sentence only, which gets a second text of another document")
+        now = {"now": data.max_length}
+        remedy = Message("raise data.max_length (now {now}), join documents, or write data.next_sentence=false", **now)
+        return finding, [Advice(problem, remedy)]
 
 
 @dataclass(frozen=True)

@@ -341,7 +341,8 @@ class Seq2Seq(Task[R, Pairs]):
 
     def score_store(self, model: nn.Module, store: Pairs) -> list[Score]:
         nll, count = self.likelihood(model, store)
-        return [Score("perplexity", perplexity(nll, count), f"per token of this run's vocabulary, {count} tokens")]
+        signature = Message("per token of this run's vocabulary, {count} tokens", count=count)
+        return [Score("perplexity", perplexity(nll, count), signature)]
 
     # ---- use --------------------------------------------------------------------------------------------------------
 

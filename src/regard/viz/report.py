@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import JsonObject, write_text
+from regard.messages import is_chinese
 from regard.viz import content
 from regard.viz.content import Block, block_json
 from regard.viz.document import asset, document
@@ -128,6 +129,12 @@ def render(report: Report) -> str:
 def write_report(path: str | Path, report: Report) -> None:
     """Write the page to `path` atomically."""
     write_text(Path(path), render(report))
+
+
+def column_title(name: str) -> str:
+    """The name of a column of a table in the language of the terminal, as the page has it."""
+    words: dict[str, str] = json.loads(asset("words.json"))["zh" if is_chinese() else "en"]
+    return words.get(f"name_{name}", name)
 
 
 def page_data(report: Report) -> JsonObject:
