@@ -137,7 +137,8 @@ class Passage:
         cut = bisect_right(self.cuts, start)
         tagged = cut < len(self.cuts) and self.cuts[cut] < end
         masked = MaskedSentence.of(text, parts, self.options.placeholders, collapse)
-        return Sentence(start, end, masked, any(map(str.isalpha, rest)), tagged or bool(parts))
+        has_words = any(map(str.isalpha, rest)) or not self.options.split  # a whole line may be digits to translate
+        return Sentence(start, end, masked, has_words, tagged or bool(parts))
 
     @property
     def segments(self) -> list[Segment]:

@@ -130,12 +130,13 @@ class SegmentTask:
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
 
     def _search(self, segments: Sequence[Segment], target: str | None) -> Steps:
-        """Translate without word alignment: copy segments without letters, take others from the cache or the model."""
+        """Translate without links: copy what has no letters (if the run names its languages), search for the others."""
         results = [SegmentTranslation(item.text) for item in segments]
         groups: dict[tuple[str, str, int], list[int]] = {}
         drawn = self.task.decoding.search == "sample"  # equal sentences have different samples
         for number, item in enumerate(segments):
-            if any(map(str.isalpha, item.text)):
+            is_number = self.task.languages.directions and not any(map(str.isalpha, item.text))
+            if item.text.strip() and not is_number:
                 groups.setdefault((item.text, item.prefix, number * drawn), []).append(number)
             else:
                 self._report([number], results, results[number])
