@@ -94,7 +94,9 @@ def save_best_head(translator: "Translator", examples: "Sequence[Example]", as_j
     targets = [str(example["tgt"]) for example in examples]
     measured = measure_heads(translator, examples, targets)
     if not measured:
-        problem = "no source shares a name, a number or punctuation (except at the end) with its translation"
+        problem = (
+            "`--save` cannot choose a head: no name, number or inner punctuation is equal in source and translation"
+        )
         remedy = "use more sentences (`--sentences`) or other data (`--src` and `--tgt`)"
         raise UserError(problem, remedy, code="no-data", where="sentences")
     save_head(translator.run, measured[0].head)

@@ -113,12 +113,13 @@ class LayerSettings(ModelSettings):
     scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(`d_model`), as in the paper")
     positions: PositionKind = Field("sinusoidal", description="position encoding")
     relative_positions: Literal["none", "rotary", "relative", "alibi"] = Field(
-        "none", description="second position encoding, in self-attention, beside sinusoidal or learned `positions`"
+        "none",
+        description="additional position encoding in self-attention; only with sinusoidal or learned `positions`",
     )
     combine: Literal["add", "concat"] = Field(
         "add", description="how to combine absolute positions p and embeddings x: add (x + p) or concat ([x; p] W)"
     )
-    max_positions: int = Field(1024, gt=0, description="maximum sentence length, only with learned positions")
+    max_positions: int = Field(1024, gt=0, description="maximum sentence length in tokens; only with learned positions")
     max_distance: int = Field(
         16,
         gt=0,

@@ -46,7 +46,9 @@ class ConvolutionalSettings(ModelSettings):
     dropout: float = Field(
         0.2, ge=0, lt=1, description="dropout on the embeddings, before each convolution and on the output"
     )
-    max_positions: int = Field(1024, gt=0, description="maximum sentence length")
+    max_positions: int = Field(
+        1024, gt=0, description="maximum sentence length in tokens: the number of learned positions"
+    )
     tie: Tie = Field("all", description=TIE)
 
     @property

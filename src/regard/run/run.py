@@ -225,7 +225,7 @@ class Run:
                 raise UserError(f"{file} is missing", remedy, code="missing-file", where=file)
             require_regular(file, MAX_BYTES)
             if digest(file) != str(entry["sha256"]):
-                problem = f"{file} is damaged: its sha256 differs from {path}"
+                problem = f"{file} is damaged: its sha256 differs from the one recorded in {path}"
                 raise UserError(problem, remedy, code="damaged-file", where=file)
 
     # ---- weights ----------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ Search = Literal["tree", "greedy"]
 class ParserSettings(Settings):
     """Settings of the biaffine head; the sizes are those of Dozat and Manning 2017, section 3.1."""
 
-    arc_size: int = Field(500, gt=0, le=1 << 14, description="size of the vectors that score heads")
+    arc_size: int = Field(500, gt=0, le=1 << 14, description="size of the vectors that score dependency heads")
     relation_size: int = Field(100, gt=0, le=1 << 12, description="size of the vectors that score relations")
     dropout: float = Field(0.33, ge=0, lt=1, description="dropout on hidden states and on head and relation vectors")
     search: Search = Field(

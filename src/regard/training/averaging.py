@@ -62,7 +62,7 @@ def average_checkpoints(paths: Sequence[Path]) -> Tensors:
     Only one checkpoint is in memory at a time, beside the sum.
     """
     if not paths:
-        raise UserError("there is no checkpoint to average", "train first, or choose one", code="no-checkpoint")
+        raise UserError("the run has no checkpoints to average", "train the run first", code="no-checkpoint")
     first = read_weights(paths[0])
     sums = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in first.items()}
     for path in paths[1:]:

@@ -23,7 +23,9 @@ class TrainingSettings(Settings):
 
     batch_tokens: int = Field(4096, gt=0, description="batch size in tokens per optimizer step, over all processes")
     batch_examples: int = Field(
-        0, ge=0, description="batch size in examples per optimizer step, over all processes; only with labelled tasks"
+        0,
+        ge=0,
+        description="only with labelled tasks: maximum examples per optimizer step, beside batch_tokens; 0 = no limit",
     )
     accumulation: int = Field(
         1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
