@@ -67,5 +67,4 @@ class KVCache:
         return replace(self, keys=k, values=v)
 
     def keep(self, sentences: Tensor) -> "KVCache":
-        """Keep only these sentences, in this order."""
         return replace(self, keys=self.keys.index_select(0, sentences), values=self.values.index_select(0, sentences))

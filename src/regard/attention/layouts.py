@@ -88,7 +88,6 @@ class Padded:
 
     @cached_property
     def not_padding(self) -> Tensor:
-        """(B, T): True at tokens, False at padding."""
         return self.positions < self.lengths[:, None]
 
     def pattern(self, keys: "Padded", causal: bool = False, window: int = 0) -> "PaddedPattern":

@@ -100,7 +100,6 @@ class ForcedPrefix:
         return cls(tokens, lengths)
 
     def keep(self, sentences: Tensor) -> "ForcedPrefix":
-        """Only these sentences, in this order."""
         return ForcedPrefix(self.tokens[sentences], self.lengths[sentences])
 
     @property

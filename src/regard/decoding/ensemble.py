@@ -16,16 +16,12 @@ from regard.decoding.stepper import S, Source, Stepper
 
 @dataclass(frozen=True)
 class EnsembleState(Generic[S]):
-    """The states of all members."""
-
     states: tuple[S, ...]
 
     def reorder(self, parents: Tensor) -> "EnsembleState[S]":
-        """Reorder the hypotheses of every member."""
         return EnsembleState(tuple(state.reorder(parents) for state in self.states))
 
     def keep(self, sentences: Tensor) -> "EnsembleState[S]":
-        """Keep these sentences in every member."""
         return EnsembleState(tuple(state.keep(sentences) for state in self.states))
 
 
@@ -43,7 +39,6 @@ class Ensemble(Generic[Source, S]):
         self.log_weights = [math.log(weight / math.fsum(weights)) for weight in weights]
 
     def start(self, source: Source) -> EnsembleState[S]:
-        """Encode the source with every member."""
         return EnsembleState(tuple(stepper.start(source) for stepper in self.steppers))
 
     def step(self, tokens: Tensor, state: EnsembleState[S]) -> tuple[Tensor, EnsembleState[S]]:

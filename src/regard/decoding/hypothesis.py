@@ -80,7 +80,6 @@ class HypothesisBatch:
         return cls(length.new_zeros(*shape, 0), length, score, score, false, false)
 
     def keep(self, sentences: Tensor) -> "HypothesisBatch":
-        """Only these sentences, in this order."""
         return HypothesisBatch(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
     def merge(self, others: "HypothesisBatch") -> "HypothesisBatch":

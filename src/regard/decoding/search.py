@@ -26,7 +26,6 @@ def check_autoregressive(settings: DecodingSettings) -> None:
 
 
 def build_rules(settings: DecodingSettings, symbols: Symbols) -> Rules:
-    """The rules that the settings describe."""
     constraints = (NoRepeat(settings.no_repeat_ngram),) if settings.no_repeat_ngram else ()
     return Rules(symbols, settings.alpha, constraints, LoopGuard() if settings.loop_guard else None)
 

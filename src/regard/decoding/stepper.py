@@ -63,11 +63,9 @@ class NoBosState(Generic[S]):
     started: bool = False
 
     def reorder(self, parents: Tensor) -> "NoBosState[S]":
-        """Rearrange the hypotheses."""
         return NoBosState(self.state.reorder(parents), self.started)
 
     def keep(self, sentences: Tensor) -> "NoBosState[S]":
-        """Keep only these sentences, in this order."""
         return NoBosState(self.state.keep(sentences), self.started)
 
 
@@ -82,10 +80,8 @@ class NoBosStepper(Generic[Source, S]):
         self.stepper = stepper
 
     def start(self, source: Source) -> NoBosState[S]:
-        """The state before the beginning symbol."""
         return NoBosState(self.stepper.start(source))
 
     def step(self, tokens: Tensor, state: NoBosState[S]) -> tuple[Tensor, NoBosState[S]]:
-        """(B, W) -> logits (B, W, V) of the next token."""
         logits, after = self.stepper.step(tokens, state.state)
         return logits, NoBosState(after if state.started else state.state, True)

@@ -21,8 +21,6 @@ OTHERWISE = Message("if that does not help, {defect}", defect=MODEL_DEFECT)
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check."""
-
     name: str
     """A stable identifier, for example "first-loss"."""
     status: Status
@@ -64,6 +62,5 @@ def healthy(checks: Iterable[Check]) -> bool:
 
 
 def to_json(checks: Iterable[Check]) -> dict[str, object]:
-    """All results as JSON."""
     results = list(checks)
     return {"healthy": healthy(results), "checks": [dict(vars(check)) for check in results]}

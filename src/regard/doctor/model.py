@@ -32,7 +32,6 @@ MISALIGNED = join_messages("; ", [Message("weights, embeddings or labels are sca
 
 
 def compute_loss(dry: DryRun, task: AnyTask, model: nn.Module, batch: Batch) -> Loss:
-    """The loss of a batch as in training."""
     with autocast(dry.world):
         return task.loss(model, batch)
 

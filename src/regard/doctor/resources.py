@@ -274,7 +274,6 @@ def train_step(dry: DryRun, model: nn.Module, optimizer: torch.optim.Optimizer, 
 
 
 def synchronize(world: World) -> None:
-    """Wait for the GPU."""
     if world.device.type == "cuda":
         torch.cuda.synchronize(world.device)
 

@@ -144,7 +144,6 @@ class FusedContinuousSearch(Generic[Name]):
         self._sentences: Sentences | None = None
 
     def __len__(self) -> int:
-        """The number of sentences in progress."""
         return len(self.names) - len(self._done)
 
     @torch.inference_mode()
@@ -158,7 +157,6 @@ class FusedContinuousSearch(Generic[Name]):
         self.names += names
 
     def remove(self, name: Name) -> None:
-        """Forget a sentence."""
         if name in self.names:
             self._done.add(self.names.index(name))
 
@@ -271,7 +269,6 @@ class FusedContinuousSearch(Generic[Name]):
         )
 
     def _without_done(self) -> Sentences | None:
-        """The sentences in progress."""
         rows = [row for row in range(len(self.names)) if row not in self._done]
         sentences = self._sentences
         if sentences is not None and self._done:

@@ -66,7 +66,6 @@ class DecodingStep:
         self.step, self.done = step, done
 
     def launch(self) -> DoneFlags:
-        """Run one step."""
         self.step()
         return DoneFlags(self.done.clone())
 
@@ -239,7 +238,6 @@ class DeviceEngine:
         return collected
 
     def _slot_batch(self, request: DecodingRequest) -> SlotBatch:
-        """Slots of the shape that these sentences need, reused or new."""
         settings = request.settings
         width = settings.beam if settings.search == "beam" else 1
         positions = _round_up(max(request.max_new_tokens), MIN_TARGET)

@@ -258,7 +258,6 @@ class TritonBeamSlots(BeamSlots):
 
 
 def _bytes(flags: Tensor) -> Tensor:
-    """View the memory as bytes."""
     return flags.view(torch.uint8)
 
 

@@ -256,7 +256,6 @@ class FusedState:
         return replace(self, cache=cache)
 
     def keep(self, sentences: Tensor) -> "FusedState":
-        """Only these sentences remain."""
         trees = torch.arange(self.cache.trees, device=sentences.device).view(self.memory.keys.size(1), -1)
         cache = self.cache.keep(trees.index_select(0, sentences).flatten())
         return replace(self, memory=self.memory.keep(sentences), cache=cache)

@@ -38,7 +38,6 @@ class GraphState:
         return self.map(lambda x, axes: gather(x) if graphs.HYPOTHESES in axes else x)
 
     def keep(self, sentences: Tensor) -> "GraphState":
-        """Keep only these sentences, in this order."""
         return self.map(lambda x, axes: x.index_select(0, sentences) if graphs.BATCH in axes else x)
 
     def map(self, function: Callable[[Tensor, tuple[str | int, ...]], Tensor]) -> "GraphState":
@@ -56,7 +55,6 @@ class GraphStepper:
         self.values = {value.name: value for value in self.decoder.state}
 
     def start(self, source: Tokens) -> GraphState:
-        """Encode the source; no target token yet."""
         if self.encoder is None:
             return GraphState(
                 {value.name: zeros(value, source.ids.size(0)) for value in self.decoder.state}, self.values
@@ -85,7 +83,6 @@ class GraphModel(nn.Module):
         return self.run(tokens, segments)[0]
 
     def run(self, tokens: Tokens, segments: Tensor | None, words: Tensor | None = None) -> list[Tensor]:
-        """All outputs of the graph."""
         types = torch.zeros_like(tokens.ids) if segments is None else segments
         inputs = {graphs.INPUT_IDS: tokens.ids, graphs.ATTENTION_MASK: mask_of(tokens), graphs.TOKEN_TYPES: types}
         return self.runner(inputs if words is None else {**inputs, graphs.WORDS: words})
@@ -131,7 +128,6 @@ def open_graphs(
 
 
 def torch_runner(path: Path, signature: graphs.Signature) -> Runner:
-    """A runner of a .pt2 file."""
     module = torch.export.load(path).module()
 
     def run(inputs: Mapping[str, Tensor]) -> list[Tensor]:

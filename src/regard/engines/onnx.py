@@ -21,7 +21,6 @@ def open_onnx(folder: Path, threads: int | None = None) -> GraphStepper | GraphM
 
 
 def onnx_runner(path: Path, signature: Signature, threads: int) -> Runner:
-    """A runner of an ONNX file."""
     try:
         import onnxruntime
     except (ImportError, OSError) as error:

@@ -35,7 +35,6 @@ class StepperEngine(Generic[S]):
         self.stepper, self.symbols, self.device, self.observe = stepper, symbols, device, observe
 
     def observed(self, observe: BeamObserver) -> "StepperEngine[S]":
-        """The same engine with an observer."""
         return StepperEngine(self.stepper, self.symbols, self.device, observe)
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:

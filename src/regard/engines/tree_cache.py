@@ -64,7 +64,6 @@ class TreeKVCache:
 
     @classmethod
     def empty(cls, trees: int, layers: int, num_heads: int, head_dim: int, like: Tensor) -> "TreeKVCache":
-        """Trees without nodes."""
         return cls(NodeBuffer(like.new_empty(layers, 2, trees, num_heads, INITIAL_CAPACITY, head_dim)))
 
     @property

@@ -208,7 +208,6 @@ def read_bert(model: Path | ModelFiles) -> tuple[BertSettings, Tensors]:
 
 
 def read_finetuned(model: Path | ModelFiles) -> FineTunedBert:
-    """The BERT with the head of a task in a folder."""
     files = folders.open_model(model)
     config, path = files.config, files.weights_path
     settings, vocab_size = read_settings(config, files.config_path)
@@ -274,7 +273,6 @@ def write_folder(
     tokenizer: BertTokenizer | None,
     max_length: int | None = None,
 ) -> None:
-    """Write the files that every BERT has."""
     if tokenizer is not None and len(tokenizer) != config["vocab_size"]:
         raise ValueError(f"the model has {config['vocab_size']} tokens, the tokenizer has {len(tokenizer)}")
     shape = {key: getattr(settings, name) for name, key in SHAPE.items()}
@@ -328,7 +326,6 @@ def huggingface_name(name: str) -> str:
 
 
 def modules(head: BertHead) -> dict[str, str]:
-    """The table of module names for a BERT with a head."""
     return MODULES | {r"^head\b": head.module}
 
 
@@ -369,13 +366,11 @@ def update_names(tensors: Tensors) -> Tensors:
 
 
 def check_no_extra_weights(tensors: Tensors, path: Path) -> None:
-    """Raise an error if tensors remain that are not redundant."""
     remedy = "save the encoder without the head of a task: model.base_model.save_pretrained(folder)"
     folders.refuse_weights((key for key in tensors if key not in IMPLIED), path, remedy)
 
 
 def check_shapes(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
-    """Raise an error if a weight does not fit the settings."""
     if wrong := [name for name, tensor in weights.items() if tensor.shape != expected.get(name)]:
         raise ValueError(f"{wrong[0]} is not a weight of a BERT with these settings, or has another shape")
 
@@ -429,7 +424,6 @@ def read_bert_tokenizer(folder: Path) -> BertTokenizer:
 
 
 def read_roberta_tokenizer(folder: Path) -> RobertaTokenizer:
-    """The tokenizer of the RoBERTa in `folder`."""
     path = folders.find_tokenizer(folder, VOCAB, MERGES)
     try:
         if path.name == folders.TOKENIZER:

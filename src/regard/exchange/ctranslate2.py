@@ -84,7 +84,6 @@ def read_model_info(folder: Path) -> ModelInfo:
 
 
 def build_spec(model: Transformer) -> "TransformerSpec":
-    """CTranslate2's specification of the model, with all weights."""
     specs, s = import_ctranslate2().specs, model.settings
     options = dict(
         num_heads=s.num_heads,

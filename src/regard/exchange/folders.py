@@ -66,17 +66,14 @@ T = TypeVar("T")
 
 
 def damaged(problem: str, where: Path | str, remedy: str = DOWNLOAD_AGAIN) -> UserError:
-    """The error of a file whose content is damaged."""
     return UserError(problem, remedy, code="damaged-file", where=where)
 
 
 def unsupported(problem: str, where: Path | str, remedy: str) -> UserError:
-    """The error of a model that cannot be read or written."""
     return UserError(problem, remedy, code="unsupported", where=where)
 
 
 def read_config(path: Path) -> Config:
-    """The content of a config.json."""
     if not path.exists():
         remedy = f"choose a folder written by `save_pretrained`; {nearest_file(path)}"
         raise UserError(f"{path}: no such file", remedy, code="missing-file", where=path)
@@ -106,7 +103,6 @@ def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, 
 
 
 def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
-    """Raise an error if one of the keys is missing."""
     if missing := [key for key in keys if key not in config]:
         raise damaged(
             f"{path} has no {', '.join(missing)}", f"{path}:{missing[0]}", "name a folder written by save_pretrained"
@@ -158,12 +154,10 @@ def read_pickled(path: Path) -> Tensors:
 
 
 def activation_name(name: object) -> object:
-    """Our name of an activation function of transformers."""
     return ACTIVATIONS.get(name, name) if isinstance(name, str) else name
 
 
 def huggingface_activation(name: str) -> str:
-    """The name of an activation function in transformers."""
     return "gelu_new" if name == "gelu_tanh" else name
 
 

@@ -86,7 +86,6 @@ class Gpt2:
 
 
 def read_gpt2(files: ModelFiles) -> Gpt2:
-    """The language model in a folder."""
     settings, size = read_settings(files.config, files.config_path)
     tokenizer, rows = read_tokenizer(files.folder, size)
     path, tensors = files.weights_path, update_names(files.tensors, settings.layers)

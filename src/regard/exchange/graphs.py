@@ -320,7 +320,6 @@ def graphs_of(model: nn.Module) -> list[Graph] | None:
 
 
 def text_graph(model: nn.Module) -> Graph:
-    """The graph of a text encoder with a head."""
     ids, mask = example_tokens(SIZES)
     example = [ids, mask, torch.zeros_like(ids)]
     graph = PretrainingGraph(model) if isinstance(model, BertPretraining) else TextGraph(model)
@@ -439,7 +438,6 @@ def import_onnx() -> tuple[Any, Any]:
 
 
 def missing_onnx(error: Exception) -> UserError:
-    """The error that the packages of ONNX are not installed."""
     problem = f"ONNX needs the packages onnx, onnxscript and onnxruntime, which cannot be imported ({error})"
     return UserError(problem, "pip install 'regard[onnx]'", code="missing-package", where="onnx")
 
@@ -458,8 +456,6 @@ def write_graphs(folder: Path, graphs: Sequence[Graph], target: str, quantizatio
 
 
 def read_signatures(folder: Path) -> list[Signature]:
-    """The graphs that graphs.json describes."""
-
     def read(values: list[_Value]) -> tuple[Value, ...]:
         return tuple(Value(value.name, tuple(value.axes), value.dtype) for value in values)
 

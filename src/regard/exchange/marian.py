@@ -300,7 +300,6 @@ def huggingface_name(name: str) -> str:
 
 
 def shapes(settings: TransformerSettings, src: int, tgt: int) -> dict[str, torch.Size]:
-    """The shapes of all weights of a Transformer."""
     with on_meta():
         sizes = (max(src, tgt), max(src, tgt)) if settings.tie == "all" else (src, tgt)
         return {name: tensor.shape for name, tensor in Transformer(settings, *sizes).state_dict().items()}

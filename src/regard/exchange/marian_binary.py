@@ -257,7 +257,6 @@ def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:
 
 
 def read_bin(data: bytes) -> tuple[str, Tensors]:
-    """The content of a model.bin."""
     version, count = struct.unpack_from("<QQ", data)
     if version != 1 or not 0 < count <= MAX_ITEMS:
         raise ValueError(f"it has version {version} and {count} arrays")

@@ -51,7 +51,6 @@ class SentencePieceModel:
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """Read a .spm or .model file."""
     content = read_bytes(path)
     try:
         return parse(content)
@@ -114,6 +113,5 @@ def varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def as_float(bits: int) -> float:
-    """The float32 with these bits."""
     number: float = struct.unpack("<f", bits.to_bytes(4, "little"))[0]
     return number

@@ -69,7 +69,6 @@ TABLES = {"both": "encoder", "causal": "decoder"}
 
 
 def read_t5(files: ModelFiles) -> MarianModel:
-    """The translation model in a folder."""
     config, path = files.config, files.config_path
     settings, tensors = read_settings(config, path), dict(files.tensors)
     size = folders.read_count(config, "vocab_size", None, path)

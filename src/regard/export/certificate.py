@@ -147,7 +147,6 @@ class Certificate:
         return {**values, "violations": self.violations()}
 
     def write(self, folder: Path, inputs: JsonObject) -> None:
-        """Write the certificate of all files in a folder."""
         names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         names = [name for name in names if name != CERTIFICATE]
         Manifest.describe(folder, names, format=FORMAT, inputs=inputs, facts=self.to_json()).write(folder / CERTIFICATE)

@@ -162,7 +162,6 @@ class HuggingFace(Target):
 
 
 def has_transformers() -> bool:
-    """True if the package transformers is installed."""
     return find_spec("transformers") is not None
 
 

@@ -39,7 +39,6 @@ class Trained:
 
     @cached_property
     def model(self) -> nn.Module:
-        """The model, loaded at first use."""
         return self.load()
 
     @property
@@ -51,7 +50,6 @@ class Trained:
 
     @property
     def symbols(self) -> Symbols:
-        """The special tokens of the search."""
         assert self.task.search is not None
         return self.task.search.symbols
 
@@ -62,7 +60,6 @@ class Trained:
         return [name for name in names if (self.folder / name).exists()]
 
     def copy_artifacts(self, folder: Path) -> None:
-        """Copy tokenizers and labels."""
         for name in self.artifacts:
             (folder / name).write_bytes((self.folder / name).read_bytes())
 
@@ -141,5 +138,4 @@ def forced_logits(stepper: Any, pairs: Sequence[Pair], bos: int) -> Tensor:
 
 
 def count_weights(weights: dict[str, Tensor]) -> int:
-    """The number of weights."""
     return sum(tensor.numel() for tensor in weights.values())

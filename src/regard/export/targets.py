@@ -24,8 +24,6 @@ from regard.training.weights import weights_of
 
 
 class TorchExport(Target):
-    """Graphs for torch.export."""
-
     name = "torch-export"
     packages: tuple[str, ...] = ("torch",)
 
@@ -45,13 +43,10 @@ class TorchExport(Target):
         return StepperEngine(opened, self.trained.symbols, torch.device("cpu"))
 
     def open_graphs(self, folder: Path) -> GraphStepper | GraphModel:
-        """The graphs in a folder."""
         return open_graphs(folder, self.name, torch_runner)
 
 
 class Onnx(TorchExport):
-    """Graphs for onnxruntime."""
-
     name = "onnx"
     packages = ("onnxruntime", "torch")
     quantizations = graphs.QUANTIZATIONS

@@ -21,7 +21,6 @@ def fastest(function: Callable[[], object], repeats: int = 5) -> float:
 
 
 def measure(function: Callable[[], object], calls: int) -> float:
-    """CPU seconds of several calls."""
     began = time.process_time()
     for _ in range(calls):
         function()

@@ -38,7 +38,6 @@ class Effort:
     quick: bool = False
 
     def pick(self, full: T, quick: T) -> T:
-        """The value for this effort."""
         return quick if self.quick else full
 
 
@@ -75,7 +74,6 @@ class Results:
         points.setdefault(x, {})[seed] = float(f"{y:.{DIGITS}g}")
 
     def panels(self) -> list[str]:
-        """The panels that have numbers."""
         return list(self._values)
 
     def series(self, panel: str) -> list[str]:
@@ -92,7 +90,6 @@ class Results:
         return [by_seed[seed] for seed in self.seeds if seed in by_seed]
 
     def mean(self, panel: str, series: str, x: X) -> float:
-        """The mean over seeds."""
         return statistics.fmean(self.values(panel, series, x))
 
     def spread(self, panel: str, series: str, x: X) -> float:
@@ -169,7 +166,6 @@ class Experiment:
 
     @cached_property
     def path(self) -> Path:
-        """The Python file."""
         spec = find_spec(self.module)
         assert spec is not None and spec.origin is not None
         return Path(spec.origin)

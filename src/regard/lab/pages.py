@@ -55,7 +55,6 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
 
 
 def read_results(docs: Path, experiments: Sequence[Experiment]) -> dict[str, Finished]:
-    """The results in DOCS/results."""
     found = {experiment.name: read_finished(docs / RESULTS, experiment) for experiment in experiments}
     return {name: finished for name, finished in found.items() if finished}
 
@@ -135,7 +134,6 @@ def questions_in_order(experiments: Iterable[Experiment]) -> list[tuple[Question
 
 
 def experiment_page(finished: Finished, language: Language) -> str:
-    """One experiment with its plot and numbers."""
     experiment, name = finished.experiment, finished.experiment.name
     content = {"picture": picture_paths(Path(), name)[language], "tables": tables_of(finished, language)}
     names = {"name": name, "file": experiment.path.name, "other": f"{name}{_other(language)}"}

@@ -48,7 +48,6 @@ def plots_of(finished: Finished, language: Language) -> list[Plot]:
 
 
 def tables_of(finished: Finished, language: Language) -> list[PanelTable]:
-    """The panels of an experiment as tables."""
     results, tables = finished.results, []
     for panel, plot in zip(finished.experiment.texts.panels, plots_of(finished, language), strict=True):
         keys = dict(zip(plot.series, results.series(panel.key), strict=True))
@@ -67,17 +66,14 @@ def tables_of(finished: Finished, language: Language) -> list[PanelTable]:
 
 
 def picture_paths(folder: Path, name: str) -> dict[Language, Path]:
-    """The pictures of an experiment, by language."""
     return {"en": folder / f"{name}.svg", "zh": folder / f"{name}.zh.svg"}
 
 
 def picture_of(finished: Finished, language: Language) -> str:
-    """The plots of an experiment as one SVG."""
     return plots_svg(plots_of(finished, language))
 
 
 def write_pictures(finished: Finished, folder: Path) -> None:
-    """Write the pictures of an experiment in both languages."""
     for language, path in picture_paths(folder, finished.experiment.name).items():
         write_text(path, picture_of(finished, language))
 

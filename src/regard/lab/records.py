@@ -32,8 +32,6 @@ INTERFACE = ("regard.lab.experiment", "regard.lab.texts")
 
 @dataclass(frozen=True)
 class Stored:
-    """The content of a file."""
-
     format: int
     experiment: str
     effort: Literal["full", "quick"]
@@ -67,7 +65,6 @@ def seeds_of(effort: Effort) -> tuple[int, ...]:
 
 
 def path_of(folder: Path, name: str) -> Path:
-    """The file of an experiment."""
     return folder / f"{name}.json"
 
 
@@ -167,7 +164,6 @@ def update_verdict(folder: Path, experiment: Experiment) -> None:
 
 
 def verdict_json(verdict: Verdict, sentence: Bilingual) -> JsonObject:
-    """A verdict as JSON values."""
     answers = {"answers": dict(verdict.answers)} if verdict.answers else {}
     return {"kind": verdict.kind, **answers, "numbers": dict(verdict.numbers), **sentence._asdict()}
 

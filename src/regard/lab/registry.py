@@ -39,7 +39,6 @@ def _included() -> dict[str, Experiment]:
 
 
 def all_experiments() -> dict[str, Experiment]:
-    """Every experiment by name."""
     load_plugins()
     return {**_included(), **_REGISTERED}
 
@@ -51,7 +50,6 @@ def by_topic(found: Iterable[Experiment]) -> list[Experiment]:
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of this name."""
     found = all_experiments()
     if name not in found:
         close = nearest(name, list(found))

@@ -66,7 +66,6 @@ def sample_noun(rng: random.Random, topic: int) -> str:
 
 
 def sample_phrase(rng: random.Random, noun: str) -> list[Word]:
-    """A noun phrase with this noun."""
     adjectives = rng.choice((_numbered("jj", ADJECTIVES), _numbered("jj-nn", ADJECTIVES_OR_NOUNS)))
     adjective = [(rng.choice(adjectives), "JJ")] if rng.random() < 0.5 else []
     return [(rng.choice(_numbered("dt", DETERMINERS)), "DT"), *adjective, (noun, "NN")]
@@ -93,11 +92,9 @@ class World:
     documents: Tensor  # (S,)
 
     def take(self, rows: Tensor) -> "World":
-        """Some of the sentences."""
         return World(self.ids[rows], self.lengths[rows], self.tags[rows], self.documents[rows])
 
     def sample(self, generator: torch.Generator, size: int) -> "World":
-        """Random sentences."""
         return self.take(torch.randint(len(self.ids), (size,), generator=generator))
 
     def __len__(self) -> int:
@@ -105,7 +102,6 @@ class World:
 
     @property
     def tokens(self) -> Tokens:
-        """The sentences as inputs of a model."""
         return Padded.of(self.ids, self.lengths)
 
 

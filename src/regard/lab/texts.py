@@ -51,7 +51,6 @@ class Bilingual(NamedTuple):
     zh: str
 
     def to(self, language: Language) -> str:
-        """The text in one language."""
         return self.zh if language == "zh" else self.en
 
 

@@ -50,7 +50,6 @@ def reversed_pairs(
 
 
 def source_of(batch: ToyTensors) -> Tokens:
-    """The sources of a batch."""
     return Padded.of(batch["source"], batch["lengths"])
 
 
@@ -84,5 +83,4 @@ def exact_match(model: Stepper[Tokens, S], batch: ToyTensors) -> float:
 
 
 def share_equal(written: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]) -> float:
-    """Share of rows that are equal."""
     return sum(found == right for found, right in zip(written, wanted, strict=True)) / len(wanted)

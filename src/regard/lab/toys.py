@@ -165,8 +165,6 @@ def accuracy(model: nn.Module, batch: ToyTensors) -> float:
 
 @dataclass(frozen=True)
 class ToyBatch:
-    """The tensors of one step."""
-
     tensors: ToyTensors
 
     def to(self, device: torch.device) -> "ToyBatch":
@@ -176,14 +174,11 @@ class ToyBatch:
 
 @dataclass(frozen=True)
 class ToyStep:
-    """One optimizer step with one batch."""
-
     batch: ToyBatch
     epoch: float = 0.0
 
     @property
     def micro_batches(self) -> list[ToyBatch]:
-        """The only batch of the step."""
         return [self.batch]
 
     @property
@@ -219,7 +214,6 @@ class ToyTask:
     loss_function: ToyLoss
 
     def loss(self, model: nn.Module, batch: ToyBatch) -> Loss:
-        """The loss of one batch."""
         return self.loss_function(model, batch.tensors)
 
     def validate(self, model: nn.Module) -> Validation:
@@ -228,20 +222,15 @@ class ToyTask:
 
 
 class LossLog:
-    """A log that keeps the training loss."""
-
     def __init__(self) -> None:
         self.losses: list[float] = []
 
     def log(self, event: Event) -> None:
-        """Keep the nll of a training record."""
         if isinstance(event, TrainRecord):
             self.losses.append(event.nll)
 
 
 class NoCheckpoints(Checkpoints):
-    """Checkpoints that are not written."""
-
     def save(self, step: int, weights: Tensors, training: Tensors, progress: JsonObject) -> Path:
         return self.folder
 

@@ -74,7 +74,6 @@ class AlignmentReport:
         return min(self.heads, key=lambda report: report.links.aer if report.links else report.coverage_error)
 
     def of(self, head: AlignmentHead) -> HeadReport:
-        """The statistics of one head."""
         return next(report for report in self.heads if report.head == head)
 
     def to_json(self) -> JsonObject:

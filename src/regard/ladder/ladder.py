@@ -53,7 +53,6 @@ class Ladder:
 
     @cached_property
     def variants(self) -> VariantSet:
-        """The variants of the recipe's task."""
         variants = task_of(self.base).variants
         if variants is None:
             problem = f"{self.source} has task {self.base.task}, for which there are no variants"

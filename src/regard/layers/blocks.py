@@ -137,7 +137,6 @@ class DecoderLayerState:
         return DecoderLayerState(self.past.reorder(parents), self.memory_keys, self.memory_values)
 
     def keep(self, sentences: Tensor) -> "DecoderLayerState":
-        """Keep only these sentences, in this order."""
         memory = (x.index_select(0, sentences) for x in (self.memory_keys, self.memory_values))
         return DecoderLayerState(self.past.keep(sentences), *memory)
 

@@ -40,7 +40,6 @@ class SSRUState:
         return SSRUState(self.cell[sentences, parents], self.length)
 
     def keep(self, sentences: Tensor) -> "SSRUState":
-        """Keep only these sentences, in this order."""
         return SSRUState(self.cell.index_select(0, sentences), self.length)
 
 

@@ -107,7 +107,6 @@ class AlignmentScore:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
 

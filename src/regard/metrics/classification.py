@@ -54,11 +54,9 @@ class Counts:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall."""
         return 2 * self.correct / (self.predicted + self.gold) if self.predicted + self.gold else 0.0
 
     def scores(self, signature: str) -> dict[str, Score]:
-        """Return `precision`, `recall` and `f1` as percentages."""
         return _scores(self.precision, self.recall, self.f1, signature)
 
 

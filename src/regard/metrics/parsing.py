@@ -112,7 +112,6 @@ def brackets(tree: Tree, tags: Sequence[str] | None = None) -> Counter[Bracket]:
 
 
 def _sentence(tree: Tree, gold: Tree) -> dict[str, int]:
-    """Return the counts of one sentence."""
     words, gold_words = leaves(tree), leaves(gold)
     gold_tags = [leaf.label for leaf in gold_words]
     tags = _tags(words, [tag for tag in gold_tags if tag != TRACE])
@@ -202,5 +201,4 @@ def paired_arcs(hypotheses: Sequence[Parse], references: Sequence[Parse]) -> Ite
 
 
 def arcs_of(parse: Parse) -> Iterator[Arc]:
-    """The arc of every word."""
     return zip(parse.heads, map(universal, parse.relations), strict=True)

@@ -181,7 +181,6 @@ class LayerSettings(ModelSettings):
 
     @property
     def head_width(self) -> int:
-        """The size of a head."""
         return self.head_dim or self.d_model // self.num_heads
 
     @property
@@ -193,7 +192,6 @@ class LayerSettings(ModelSettings):
 
     @property
     def embedding_scale(self) -> float:
-        """The factor of the embeddings."""
         return math.sqrt(self.d_model) if self.scale_embeddings else 1.0
 
     @property
@@ -225,7 +223,6 @@ class LayerSettings(ModelSettings):
 
 
 def build_positions(settings: LayerSettings) -> Positions:
-    """Build the positions that the settings name."""
     absolute = POSITIONS[settings.positions](settings)
     if settings.relative_positions == "none":
         return absolute
@@ -244,7 +241,6 @@ class LayerFactory:
         self.settings, self.positions = settings, positions
 
     def norm(self) -> nn.Module:
-        """A norm of the kind of the model."""
         return NORMS[self.settings.norm_kind](self.settings.d_model)
 
     def residual(self) -> Residual:
@@ -258,7 +254,6 @@ class LayerFactory:
         return RESIDUALS[s.norm, s.residual].final(self.norm)
 
     def feedforward(self) -> FeedForward | NoFeedForward:
-        """The feed-forward network of a layer."""
         s = self.settings
         if not s.d_ff:
             return NoFeedForward()
@@ -313,11 +308,9 @@ class TransformerBackbone(nn.Module, ABC):
         """Tokens, and the segment of each (*), 0 by default -> x (*, D)."""
 
     def final_norm(self, x: Tensor, layout: Layout) -> Tensor:
-        """The norm after the last layer."""
         return x
 
     def pattern(self, layout: Layout) -> AttentionPattern:
-        """The pattern of self-attention in this layout."""
         return layout.pattern(layout, causal=self.causal, window=self.window)
 
     def encode(self, tokens: Tokens, segments: Tensor | None = None, pattern: AttentionPattern | None = None) -> Tensor:

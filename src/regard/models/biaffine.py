@@ -96,8 +96,6 @@ class BiaffineHead(nn.Module):
 
 
 class BiaffineParser(EncoderModel):
-    """A text encoder with a biaffine head."""
-
     def __init__(self, encoder: TextEncoder, head: BiaffineHead, dropout: float) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
@@ -115,7 +113,6 @@ class BiaffineParser(EncoderModel):
 
 
 def mlp(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
-    """A linear layer, a leaky ReLU and dropout."""
     return nn.Sequential(nn.Linear(inputs, outputs), nn.LeakyReLU(SLOPE), nn.Dropout(dropout))
 
 

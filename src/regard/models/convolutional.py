@@ -80,15 +80,12 @@ class ConvolutionalState:
         return ConvolutionalState(self.memory, self.source, pasts, self.position)
 
     def keep(self, sentences: Tensor) -> "ConvolutionalState":
-        """Keep only these sentences, in this order."""
         source = Padded(self.source.lengths.index_select(0, sentences), self.source.size)
         pasts = [past.index_select(0, sentences) for past in self.pasts]
         return ConvolutionalState(self.memory.keep(sentences), source, pasts, self.position)
 
 
 class Convolutional(nn.Module):
-    """Encoder, decoder and embeddings."""
-
     def __init__(self, settings: ConvolutionalSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
@@ -142,7 +139,6 @@ class Convolutional(nn.Module):
         return self.dropout(embedding(ids) + table(positions))
 
     def start(self, src: Tokens) -> ConvolutionalState:
-        """Encode the source (padded); no target token yet."""
         assert isinstance(src.layout, Padded)
         memory = self.encode(src)
         pasts = [layer.start(memory.keys, len(src.ids)) for layer in self.decoder]

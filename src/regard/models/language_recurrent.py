@@ -56,7 +56,6 @@ class LanguageSearchState:
         return LanguageSearchState({name: x[sentences, parents] for name, x in self.tensors.items()})
 
     def keep(self, sentences: Tensor) -> "LanguageSearchState":
-        """Keep only these sentences, in this order."""
         return LanguageSearchState({name: x.index_select(0, sentences) for name, x in self.tensors.items()})
 
 
@@ -88,7 +87,6 @@ class StatefulLanguageModel(nn.Module, ABC):
         return logits, LanguageSearchState({name: x.unflatten(0, tokens.shape) for name, x in after.items()})
 
     def attentions(self, ids: Tensor) -> Attentions:
-        """None: these models have no attention."""
         return Attentions()
 
 
@@ -114,7 +112,6 @@ class RecurrentLanguageSettings(ModelSettings):
 
     @property
     def width(self) -> int:
-        """The size of a token embedding."""
         return self.d_embedding or self.d_model
 
     @property

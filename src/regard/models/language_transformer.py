@@ -73,7 +73,6 @@ class TransformerLanguageState:
         return TransformerLanguageState([past.reorder(parents) for past in self.layers])
 
     def keep(self, sentences: Tensor) -> "TransformerLanguageState":
-        """Keep only these sentences, in this order."""
         return TransformerLanguageState([past.keep(sentences) for past in self.layers])
 
 

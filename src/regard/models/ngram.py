@@ -236,5 +236,4 @@ class NGram(nn.Module):
         return p
 
     def attentions(self, ids: Tensor) -> Attentions:
-        """None: an n-gram model has no attention."""
         return Attentions()

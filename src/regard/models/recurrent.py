@@ -160,8 +160,6 @@ class Bridge(nn.Module):
 
 
 class RecurrentModel(nn.Module):
-    """Encoder, decoder and embeddings."""
-
     def __init__(self, settings: RecurrentSettings, src_vocabulary: int, tgt_vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
@@ -194,7 +192,6 @@ class RecurrentModel(nn.Module):
         return self.output_projection(self.dropout(output.x))
 
     def start(self, src: Tokens) -> RecurrentDecoderState:
-        """Encode the source; no target token yet."""
         assert isinstance(src.layout, Padded)
         lengths = src.layout.lengths
         memory, states = self.encoder(self.dropout(self.src_embedding(src.ids)), lengths)  # (B, S, M)
@@ -215,7 +212,6 @@ class RecurrentModel(nn.Module):
 
 
 def build_decoder(s: RecurrentSettings, memory_size: int) -> NoAttentionDecoder:
-    """Build the decoder that the settings name."""
     stack = RecurrentStack(s.cell, s.d_embedding, s.d_model, s.layers, s.dropout)
     if s.attention == "none":
         return NoAttentionDecoder(stack)

@@ -45,7 +45,6 @@ class RecurrentDecoderState:
         return replace(self, hidden=hidden, input_feed=None if self.input_feed is None else gather(self.input_feed))
 
     def keep(self, sentences: Tensor) -> "RecurrentDecoderState":
-        """Keep only these sentences, in this order."""
         hidden = [tuple(tensor.index_select(0, sentences) for tensor in layer) for layer in self.hidden]
         memory = None if self.memory is None else self.memory.keep(sentences)
         input_feed = None if self.input_feed is None else self.input_feed.index_select(0, sentences)

@@ -96,5 +96,4 @@ class ModelSettings(Settings):
 
     @property
     def summary(self) -> str:
-        """One line that describes the model."""
         return self.kind

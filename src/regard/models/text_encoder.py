@@ -156,7 +156,6 @@ class RecurrentBackboneSettings(ModelSettings):
 
     @property
     def layers_summary(self) -> str:
-        """The layers and the pooling, for `summary`."""
         layers = f"{counted(self.layers, f'bidirectional {self.cell.upper()} layer')}, width {self.d_model}"
         return f"{layers}, {self.pooling} pooling"
 

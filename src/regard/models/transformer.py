@@ -103,7 +103,6 @@ class TransformerState:
 
     @property
     def position(self) -> int:
-        """Number of tokens so far."""
         return self.layers[0].past.length
 
     def reorder(self, parents: Tensor) -> "TransformerState":
@@ -111,7 +110,6 @@ class TransformerState:
         return TransformerState([layer.reorder(parents) for layer in self.layers], self.source)
 
     def keep(self, sentences: Tensor) -> "TransformerState":
-        """Keep only these sentences, in this order."""
         source = Padded(self.source.lengths.index_select(0, sentences), self.source.size)
         return TransformerState([layer.keep(sentences) for layer in self.layers], source)
 
@@ -124,8 +122,6 @@ STANDARD_PARTS = {
 
 
 class Transformer(nn.Module):
-    """Encoder, decoder and embeddings."""
-
     encoder: TransformerStack[EncoderLayer]
     decoder: TransformerStack[DecoderLayer]
 
@@ -184,7 +180,6 @@ class Transformer(nn.Module):
         return self.dropout(self.combine(x, self.positions(positions).to(x.dtype)))
 
     def start(self, src: Tokens) -> TransformerState:
-        """Encode the source (padded); no target token yet."""
         assert isinstance(src.layout, Padded)
         window = self.settings.window
         memory = self.encode(src, src.layout.pattern(src.layout, window=window))  # (B, S, D)

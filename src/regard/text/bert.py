@@ -31,8 +31,6 @@ EXPECTED = ("a tokenizer of BERT", "give the vocab.txt or tokenizer.json of the 
 
 
 class BertTokenizer(MaskedTokenizer):
-    """The tokenizer of a BERT model."""
-
     def __init__(
         self,
         entries: Sequence[str],
@@ -100,7 +98,6 @@ class BertTokenizer(MaskedTokenizer):
 
     @classmethod
     def load(cls, path: Path) -> "BertTokenizer":
-        """Read a `tokenizer.json`."""
         return read_tokenizer(path, cls.from_json, *EXPECTED)
 
     @classmethod

@@ -97,5 +97,4 @@ def tokenizer_from_json(text: str) -> Tokenizer:
 
 
 def learning_message(kind: str, size: int) -> Message:
-    """Announce the training of a tokenizer."""
     return Message("learning the vocabulary ({kind}, at most {size:,} tokens)", kind=kind, size=size)

@@ -129,15 +129,12 @@ class MaskedTokenizer(InputTokenizer):
         return len(self.entries)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of `text`, without those around a text."""
         return self.tokenize(text).ids
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return the tokens as written in the vocabulary."""
         return [self.entries[token] for token in ids]
 
     def count_unknown_words(self, text: str) -> tuple[int, int]:
-        """Count the words with an unknown token, and all words."""
         encoding = self.tokenize(text)
         unknown = {word for word, token in zip(encoding.words, encoding.ids, strict=True) if token == self.unk}
         return len(unknown), len(set(encoding.words))

@@ -79,11 +79,9 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(texts).replace(SPACE, " ").strip(" ")
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Return readable tokens, with `␣` for a space."""
         return [self._texts[token].replace(SPACE, "␣") if token > EOS else SPECIALS[token] for token in ids]
 
     def count_unknown_words(self, text: str) -> tuple[int, int]:
-        """Count the words that contain <unk>, and all words."""
         words = [self.encode(word) for word in split_code(text)[1].split()]
         return sum(self.unknown in ids for ids in words), len(words)
 

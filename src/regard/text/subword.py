@@ -63,7 +63,6 @@ class SubwordTokenizer(Tokenizer):
         return tuple(symbol for symbol in PLACEHOLDERS if symbol in self.token_ids)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of `text`, without special tokens."""
         ids: list[int] = self._encoding(text).ids
         return ids
 
@@ -101,7 +100,6 @@ class SubwordTokenizer(Tokenizer):
         return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
 
     def encode_word(self, word: str) -> list[int]:
-        """Return the token ids of one of `words`."""
         return self.encode(to_bytes(word).decode().removeprefix(self._implied))
 
     @cached_property

@@ -82,12 +82,10 @@ class Tokenizer(ABC):
         """Count the words that the vocabulary cannot represent well, and all words."""
 
     def to_json(self) -> str:
-        """Return the content of `tokenizer.json`."""
         text: str = self._tokenizer.to_str(pretty=True)
         return text
 
     def save(self, path: Path) -> None:
-        """Write `tokenizer.json`."""
         write_text(path, self.to_json())
 
 

@@ -112,7 +112,6 @@ def train_wordpiece_by_likelihood(texts: Iterable[str], vocab_size: int, min_fre
 
 
 def _wordpiece(vocab: dict[str, int]) -> Tokenizer:
-    """The tokenizer of a vocabulary."""
     model = models.WordPiece(
         vocab=vocab,
         unk_token=SPECIALS[0],  # required by the library; never used, since every word can be spelled

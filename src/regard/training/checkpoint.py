@@ -208,7 +208,6 @@ def damage_of_state(path: Path) -> str | None:
 
 
 def read_progress(path: Path) -> JsonObject:
-    """Read the training progress from state.json of a checkpoint."""
     progress: JsonObject = read_state(path).facts["progress"]
     return progress
 

@@ -54,7 +54,6 @@ def place(model: nn.Module, world: World) -> nn.Module:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """Return the model without its DDP wrapper."""
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 

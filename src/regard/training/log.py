@@ -36,7 +36,6 @@ class Logs:
         self._logs = list(logs)
 
     def log(self, event: Event) -> None:
-        """Send the event to every log."""
         for log in self._logs:
             log.log(event)
 

@@ -175,7 +175,6 @@ class _Loop(Generic[B]):
         return is_best
 
     def save(self) -> None:
-        """Write a checkpoint of the last step."""
         self.accumulator.pause()
         self._tick()
         self.state.save(self.checkpoints)

@@ -54,7 +54,6 @@ def decay_groups(parameters: Sequence[nn.Parameter], weight_decay: float) -> lis
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

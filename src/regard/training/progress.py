@@ -123,7 +123,6 @@ class LogAccumulator:
         self.started = now
 
     def resume(self) -> None:
-        """Start the clock again."""
         self.started = time.perf_counter()
 
     def reduce(self, world: World) -> None:

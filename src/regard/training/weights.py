@@ -69,7 +69,6 @@ def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """The number of parameters of a model, tied ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

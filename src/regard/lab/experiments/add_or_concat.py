@@ -38,7 +38,6 @@ def difference(seed: int) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Both sides of the equation, and the training of three models with each kind of positions."""
     record("difference", "difference", "float64", difference(seed))
     batch = partial(reversed_words, words=WORDS, length=LENGTH, size=64)
     for positions in effort.pick(("sinusoidal", "learned"), ("sinusoidal",)):

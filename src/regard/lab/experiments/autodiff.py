@@ -80,7 +80,6 @@ def derivative(x: Tensor, detach: bool) -> Tensor:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Multiplications and numbers kept by each mode, and the derivative with and without `detach`."""
     random = generator_of(seed, "weights")
     for mode, jacobian in (("forward", forward_mode), ("reverse", reverse_mode)):
         for size in SIZES:

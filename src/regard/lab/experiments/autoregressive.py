@@ -72,7 +72,6 @@ def fill_in(model: MaskedTransformer, batch: ToyTensors, passes: int) -> list[li
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Share of right translations over the passes of the decoder, for one right translation and for two."""
     sizes = {"d_model": 64, "num_heads": 4, "d_ff": 128, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     values, vocabulary = {**sizes, "norm": "pre"}, SHIFT + 3 * DIGITS
     fit = partial(fit_toy, rate=5e-3, warmup=20, schedule="linear", seed=seed)

@@ -58,7 +58,6 @@ def trained(seed: int, kind: str, batch: toys.MakeBatch, steps: int) -> EncoderW
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Answers to a question of order, before and after shuffling, and the accuracy of places."""
     kinds = ("none", CAUSAL, *(kind for kind in toys.POSITIONS if kind != "none"))
     for kind in effort.pick(kinds, ("none", CAUSAL, "sinusoidal")):
         model = trained(seed, kind, pairs, steps=effort.pick(200, 100))

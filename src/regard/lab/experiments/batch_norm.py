@@ -48,7 +48,6 @@ class Network(nn.Module):
 
 
 def loss(model: nn.Module, batch: ToyTensors) -> Loss:
-    """Cross-entropy of the class."""
     return cross_entropy(model(batch["x"]), batch["labels"], ignore=-1)
 
 
@@ -60,7 +59,6 @@ def error_of_mean(size: int, seed: int) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The batch mean's error, and the test loss of an MLP with each norm and batch size."""
     for size in (2, 4, 8, 16, 32, 64, 128):
         record("mean", "error", size, error_of_mean(size, seed))
         record("mean", "theory", size, size**-0.5)

@@ -81,7 +81,6 @@ def best_rate(rates: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The best rate of each optimizer and batch size, its exponent, and the error of three rules."""
     repeats = effort.pick(32, 8)
     for name, build in (("sgd", Sgd), ("adam", Adam)):
         best = []

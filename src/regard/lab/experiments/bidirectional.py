@@ -28,7 +28,6 @@ def probe_some(bert: Bert, train: World, test: World, only: bool) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy of parts of speech from frozen and from fine-tuned states, in both directions or one."""
     world, test = make_world(seed), make_world(seed, 100, purpose="test")
     labelled = small_world.random_rows(world, 100, seed)
     for name in (FULL, CAUSAL):

@@ -79,7 +79,6 @@ def record_correlations(
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Rank correlation of scores and quality, and BLEU over the share of damaged words."""
     rng = np.random.default_rng(derive_seed(seed, "damage"))
     texts = sentences()
     others = [word for words in texts for word in words]

@@ -64,7 +64,6 @@ def exact_match(model: Transformer, source: Tensor) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Training loss and exact matches with the mask, without it, and without the shift."""
     settings = TransformerSettings(
         d_model=64, num_heads=4, d_ff=128, encoder_layers=1, decoder_layers=1, dropout=0.0, norm="pre"
     )

@@ -90,7 +90,6 @@ def noun_weights(model: EncoderWithHead, batch: ToyTensors) -> tuple[Tensor, Ten
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy at "it" with a noun hidden from it, and its attention to both nouns by head."""
     seeded(seed, "weights")
     model = build_tagger(len(WORDS), NOUNS, layers=LAYERS, num_heads=HEADS)
     fit_toy(model, sentences, tagging_loss, steps=effort.pick(500, 150), rate=3e-3, seed=seed)

@@ -44,7 +44,6 @@ def digit_accuracy(model: Transformer, batch: ToyTensors) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Exact match and accuracy of a digit, with some of the decoder's attention cut."""
     batch = partial(reversed_pairs, words=DIGITS, length=6)
     settings = TransformerSettings(
         d_model=64, num_heads=4, d_ff=128, encoder_layers=1, decoder_layers=LAYERS, dropout=0.0, norm="pre"

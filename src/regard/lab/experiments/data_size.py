@@ -63,7 +63,6 @@ def token_accuracy(model: nn.Module, batch: ToyTensors) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy on new pairs of three models, trained on few and on many pairs."""
     test = swaps(generator_of(seed, "test"), 500)
     for name in MODELS:
         for count in effort.pick(COUNTS, (COUNTS[0], COUNTS[-1])):

@@ -32,7 +32,6 @@ def digit_pairs(generator: torch.Generator, task: str, size: int = 32) -> ToyTen
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The loss of new pairs, and the training curves, with each query and task."""
     curves = {}
     for task in TASKS:
         batch = partial(digit_pairs, task=task)

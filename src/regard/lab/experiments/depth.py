@@ -51,7 +51,6 @@ def measured_at(encoder: TransformerEncoder, seed: int) -> dict[str, float]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Gradients and differences of tokens over depth, with and without residual connections and norms."""
     for series, settings in SERIES.items():
         for layers in effort.pick((2, 4, 8, 16, 32, 48), (2, 4, 8, 16)):
             seeded(seed, "weights")

@@ -90,7 +90,6 @@ def loss(model: nn.Module, batch: ToyTensors, layout: type[Padded], masked: bool
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The gradient of an output that reaches its own word, and accuracy with a visible and a hidden word."""
     test = sentences(generator_of(seed, "test"), size=500)
     for method in (DIAGONAL, NO_RESIDUAL, MASK_TOKEN):
         seeded(seed, "weights")

@@ -42,7 +42,6 @@ def attention_costs(score: str, length: int, seed: int) -> tuple[float, int]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Time and memory of both scores over the length, and the loss of one head over its width."""
     batch = partial(previous_words, words=WORDS, length=LENGTH)
     for score in COSTS:
         for length in effort.pick((64, 128, 256, 512, 1024), (64, 256)):

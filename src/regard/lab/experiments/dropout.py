@@ -32,7 +32,6 @@ def examples(seed: int, purpose: str, size: int) -> ToyTensors:
 
 
 def class_loss(model: nn.Module, batch: ToyTensors) -> Loss:
-    """Cross-entropy of the class."""
     return cross_entropy(model(batch["x"]), batch["labels"], ignore=-1)
 
 
@@ -47,7 +46,6 @@ def outputs(rate: float, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The mean over masks against eval(), and the loss of a trained network, over the dropout rate."""
     train, test = examples(seed, "train", 64), examples(seed, "test", 2000)
     for rate in effort.pick((0.0, 0.1, 0.3, 0.5, 0.7), (0.0, 0.5)):
         masked, plain = outputs(rate, seed)

@@ -43,7 +43,6 @@ mirrored = partial(reversed_words, words=WORDS, length=LENGTH)
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Lengths of words and positions over the width, and the loss of two tasks after a short training."""
     for width in (16, 64, 256, 1024):
         for series in (SCALED, UNSCALED, WIDE):
             record("length", series, width, length_of_rows(series, width, seed))

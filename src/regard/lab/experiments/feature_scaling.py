@@ -39,7 +39,6 @@ def descend(x: Tensor, y: Tensor) -> tuple[float, int]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Steps and condition number with and without scaling, over the ratio of the scales."""
     random = generator_of(seed, "data")
     x = torch.randn(EXAMPLES, FEATURES, generator=random, dtype=torch.float64)
     # Every feature has an effect of the same size on y, in whatever unit it is measured.

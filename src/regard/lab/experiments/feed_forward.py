@@ -56,7 +56,6 @@ def change_by_others(model: EncoderWithHead, seed: int) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy over the inner width, the share of parameters, dead units, and the reach of a position."""
     test = table_words(generator_of(seed, "test"), 500)
     for width in effort.pick((0, 16, 64, WIDE), (0, WIDE)):
         for training, steps in (("short", effort.pick(100, 30)), ("long", effort.pick(400, 80))):

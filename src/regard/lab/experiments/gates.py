@@ -92,7 +92,6 @@ def sums(generator: torch.Generator, size: int = 64, length: int = 24, noise: fl
 
 
 def is_kind(ids: Tensor, kind: str) -> Tensor:
-    """True at the tokens of a kind."""
     return {KEY: ids < KEYS, NOISE: (ids >= KEYS) & (ids < SIGN), RESET: ids == SIGN}[kind]
 
 
@@ -106,7 +105,6 @@ def distances(ids: Tensor) -> Tensor:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Gates by kind of token, and accuracy with each gate learnt, fixed in training, or fixed afterwards."""
     size, length, steps = effort.pick((64, 24, 300), (32, 12, 70))
     test = sums(generator_of(seed, "test"), 300, length)
     sparse = sums(generator_of(seed, "sparse"), 300, 2 * length, noise=0.85)

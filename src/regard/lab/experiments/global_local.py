@@ -54,7 +54,6 @@ def inputs(batch: ToyTensors) -> tuple[Tokens, Tokens]:
 
 
 def loss(model: nn.Module, batch: ToyTensors) -> Loss:
-    """Cross-entropy of the target."""
     return cross_entropy(model(*inputs(batch)).logits(), batch["labels"], ignore=IGNORE)
 
 
@@ -65,7 +64,6 @@ def effective(weights: Tensor) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Words with weight, effective words and accuracy of four decoders that copy or reverse."""
     for task in (COPY, REVERSE):
         for decoder in DECODERS:
             seeded(seed, "weights")

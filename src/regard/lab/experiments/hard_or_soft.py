@@ -86,7 +86,6 @@ def gradient_noise(model: Lookup, batch: ToyTensors, samples: int) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Positions read, gradient noise before training, and accuracy over steps, by kind of attention."""
     test = pairs(generator_of(seed, "test"), 1000)
     for name in KINDS:
         seeded(seed, "weights")

@@ -44,7 +44,6 @@ def neighbours(generator: torch.Generator, answers: int, size: int = 32) -> ToyT
 
 
 def trained(seed: int, heads: int, head_dim: int, answers: int, steps: int) -> Layer:
-    """A layer after training."""
     seeded(seed, "weights", heads, head_dim)
     model = Layer(heads, head_dim, answers)
     fit_toy(model, partial(neighbours, answers=answers), tagging_loss, steps=steps, rate=1e-2, seed=seed)
@@ -52,12 +51,10 @@ def trained(seed: int, heads: int, head_dim: int, answers: int, steps: int) -> L
 
 
 def tested(model: Layer, seed: int, answers: int) -> float:
-    """Accuracy on new sentences."""
     return accuracy(model, neighbours(generator_of(seed, "test"), answers, 300))
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy and parameters of narrow and wide heads, and accuracy over the width of one head."""
     steps = effort.pick(200, 60)
     for series in (SPLIT, FULL):
         for heads in effort.pick((1, 2, 4, 16), (1, 4)):

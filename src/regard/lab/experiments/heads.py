@@ -39,7 +39,6 @@ class Layer(nn.Module):
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy over the number of heads, for one neighbour and for both."""
     for series, distances in ((ONE, (1,)), (BOTH, (1, -1)), (WITH_FEEDFORWARD, (1, -1))):
         batch = partial(neighbour_words, words=WORDS, length=LENGTH, distances=distances)
         for heads in effort.pick((1, 2, 4, 8), (1, 2)):

@@ -51,7 +51,6 @@ def nll_of(values: JsonObject, pairs: ToyTensors, test: ToyTensors, steps: int, 
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The change of the nll of new pairs, for one hyper-parameter at a time."""
     batch = partial(reversed_pairs, words=DIGITS, length=6, size=PAIRS, wrong=0.1)
     pairs, test = (batch(generator_of(seed, name)) for name in ("pairs", "test"))
     nll = partial(nll_of, pairs=pairs, test=test, steps=effort.pick(150, 8), seed=seed)

@@ -45,12 +45,10 @@ def ambiguous(generator: torch.Generator, table: Tensor, size: int = 64) -> ToyT
 
 
 def smoothed_loss(model: nn.Module, batch: ToyTensors, smoothing: float) -> Loss:
-    """Cross-entropy with label smoothing."""
     return cross_entropy(model(rectangle(batch["ids"])), batch["labels"], smoothing=smoothing, ignore=IGNORE)
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Loss, accuracy and calibration over the smoothing, with few examples and with new ones in every step."""
     table = torch.randint(CLASSES, (WORDS, WORDS), generator=generator_of(seed, "table"))
     test = ambiguous(generator_of(seed, "test"), table, 4000)
     few = ambiguous(generator_of(seed, "train"), table, 300)

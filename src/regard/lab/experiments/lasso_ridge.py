@@ -50,7 +50,6 @@ def sample(generator: torch.Generator, weights: Tensor, size: int) -> tuple[Tens
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Zero weights and the error on new data over lambda, for both penalties."""
     random = generator_of(seed, "data")
     truth = torch.zeros(FEATURES, dtype=torch.float64)
     truth[:USED] = torch.tensor([3.0, -2.0, 2.0, -1.5], dtype=torch.float64)

@@ -141,7 +141,6 @@ def measure_crossing(seed: int, effort: Effort, record: Record) -> None:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Exponents of the costs, chains and paths of four layers, and where attention and a GRU take as long."""
     for kind in (ATTENTION, RECURRENT, CONVOLUTION, RESTRICTED):
         measure_costs(kind, seed, effort, record)
         measure_paths(kind, seed, effort, record)

@@ -44,7 +44,6 @@ def closed_form(x: Tensor, y: Tensor) -> Tensor:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The direction of both formulas, gradient descent with each, and the gradient at the closed form."""
     random = generator_of(seed, "data")
     x, start, truth = (
         torch.randn(shape, generator=random, dtype=torch.float64)

@@ -30,7 +30,6 @@ def sentences(generator: torch.Generator, size: int = 32, length: int | None = N
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy over the position in sentences longer than those of the training, by kind of positions."""
     for kind in effort.pick((*POSITIONS, "learned + relative"), ("sinusoidal", "learned", "relative")):
         toys.seeded(seed, "weights")
         absolute, _, relative = kind.partition(" + ")

@@ -56,7 +56,6 @@ def label(ids: Tensor, task: str) -> ToyTensors:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy of four models on a near and a far task, over the number of training sentences."""
     test = torch.randint(WORDS, (300, LENGTH), generator=generator_of(seed, "test"))
     for size in effort.pick(SIZES, (SIZES[0],)):
         sentences = torch.randint(WORDS, (size, LENGTH), generator=generator_of(seed, "train", size))

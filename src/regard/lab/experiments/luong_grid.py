@@ -45,7 +45,6 @@ def build(score: str, kind: str) -> RecurrentModel:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Exact match of reversed and copied digits, by score and kind of attention."""
     for task, scores in (("reverse", effort.pick(SCORES, ("general",))), ("copy", ("general",))):
         for score in scores:
             for kind in KINDS:

@@ -83,7 +83,6 @@ def probe(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Effect and probe of earlier characters over their distance, for three language models."""
     text, half = english(), LENGTH // 2
     cut = len(text) * 9 // 10
     train, test = (

@@ -15,7 +15,6 @@ CAUSAL = "left to right"
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy of parts of speech over the steps of pretraining, for each share of masked words."""
     world, test = make_world(seed), make_world(seed, 100, purpose="test")
     labelled = random_rows(world, 100, seed)
     rates = effort.pick({"5 %": 0.05, "15 %": 0.15, "30 %": 0.3, "50 %": 0.5}, {"15 %": 0.15})

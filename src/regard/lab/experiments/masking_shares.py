@@ -15,7 +15,6 @@ USES = FROZEN, FINETUNED = "frozen", "fine-tuned"
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy of parts of speech, frozen and fine-tuned, by the shares of masking."""
     world, test = make_world(seed), make_world(seed, 100, purpose="test")
     labelled = small_world.random_rows(world, 100, seed)
     for name, shares in SHARES.items():

@@ -73,7 +73,6 @@ def logits_of(model: nn.Module, batch: ToyTensors) -> Tensor:
 
 
 def loss(model: nn.Module, batch: ToyTensors) -> Loss:
-    """Cross-entropy of next sentence prediction."""
     return cross_entropy(logits_of(model, batch), batch["labels"], ignore=IGNORE)
 
 
@@ -84,7 +83,6 @@ def accuracy(model: nn.Module, batch: ToyTensors) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy for each kind of wrong sentence, after training with one kind."""
     world = make_world(seed, effort.pick(600, 300), SENTENCES)
     test = make_world(seed, 150, SENTENCES, purpose="test")
     for trained in effort.pick((DOCUMENT, SWAPPED), (DOCUMENT,)):

@@ -103,7 +103,6 @@ def variation(words: Tensor, size: int, seed: int) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Variation of batch statistics on real text, loss with each norm, and the leak of the norm over a text."""
     train, test = read_words()
     mixed = train[torch.randperm(len(train), generator=generator_of(seed, "mixed"))]
     for size in effort.pick((2, 4, 8, 16, 32, 64), (2, 64)):

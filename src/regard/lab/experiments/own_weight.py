@@ -75,12 +75,10 @@ def model_share(model: EncoderWithHead, ids: Tensor) -> float:
 
 
 def tagger() -> EncoderWithHead:
-    """Two Transformer layers of four heads."""
     return build_tagger(max(WORDS, MASK + 1), max(WORDS, MASK), layers=2, d_model=WIDTH)
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Share of tokens that attend most to themselves: without projections, before and after training."""
     generator = generator_of(seed, "test")
     x = torch.randn(100, LENGTH, WIDTH, generator=generator)
     record("share", SHARE, EQUAL, diagonal_share(attend(x, x, x)[1]))

@@ -54,7 +54,6 @@ def outputs(model: EncoderWithHead, ids: Tensor, padding: int, way: str) -> Tens
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The change of an output by padding, and accuracy, for three ways to treat padding."""
     seeded(seed, "weights")
     model = build_tagger(WORDS + 1, WORDS)
     fit_toy(model, partial(previous, size=64), tagging_loss, steps=effort.pick(300, 120), rate=3e-3, seed=seed)

@@ -97,7 +97,6 @@ def build(counter: Counter, seed: int) -> Callable[[int], dict[str, Run]]:
 
 @torch.no_grad()
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Sequential calls and time over the length, for known words and for writing."""
     counter = Counter()
     ways = build(counter, seed)
     for length in effort.pick((16, 64, 256, 512), (16, 128)):

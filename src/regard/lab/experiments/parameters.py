@@ -28,7 +28,6 @@ WMT14, BERT = 37_000, 30_522
 
 
 def millions(*modules: nn.Module) -> float:
-    """Parameters of some modules, in millions."""
     return sum(parameter.numel() for module in modules for parameter in module.parameters()) / 1e6
 
 
@@ -68,7 +67,6 @@ def layer_parts() -> Mapping[str, float]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Count the parameters of four models and of one layer, by part."""
     models = {
         "base": transformer_parts("base"),
         "big": transformer_parts("big"),

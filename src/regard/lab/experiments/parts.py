@@ -30,7 +30,6 @@ def sums(generator: torch.Generator, size: int = 32) -> ToyTensors:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy of the whole encoder, and without each part."""
     for name, changes in CHANGES.items():
         seeded(seed, "weights")
         model = build_tagger(DIGITS, DIGITS, layers=2, **changes)

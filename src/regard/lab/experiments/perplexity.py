@@ -47,7 +47,6 @@ def rows(corpus: list[str], size: int) -> Tensor:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Perplexity beside three means of the number of choices, and of models that know nothing."""
     random = generator_of(seed, "probabilities")
     for spread in (0.0, 0.5, 1.0, 2.0, 3.0):  # standard deviation of the logits; 0: all probabilities are equal
         p = (spread * torch.randn(500, 10, generator=random)).softmax(dim=-1)

@@ -45,7 +45,6 @@ def changes(kind: str, seed: int) -> tuple[float, float]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Change of the outputs by shuffling; products and rotations of position vectors over the distance."""
     for kind in POSITIONS:
         follows, stays = changes(kind, seed)
         record("shuffle", "change beyond the shuffling", kind, follows)

@@ -17,7 +17,6 @@ LABELLED = 16
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy after fine-tuning, with and without pretraining, by size."""
     world, test = make_world(seed), make_world(seed, 100, purpose="test")
     labelled = random_rows(world, LABELLED, seed)
     for name in effort.pick(tuple(SIZES), ("1 x 16", "2 x 64")):

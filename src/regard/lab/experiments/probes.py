@@ -47,7 +47,6 @@ def probe(bert: Bert, train: World, test: World, name: str) -> list[float]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy of linear probes by layer, and of frozen and fine-tuned states with few labels."""
     world, test = make_world(seed), make_world(seed, 100, purpose="test")
     model = small_world.build_bert(seed, layers=LAYERS)
     small_world.pretrain(model, world, steps=effort.pick(500, 80), seed=seed, rate=0.3)

@@ -62,7 +62,6 @@ def symbols(generator: torch.Generator, length: int, size: int = 32) -> ToyTenso
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy after equal training, and steps until the loss is low, by network and number of symbols."""
     for length in effort.pick((5, 10, 15, 20, 40), (5, 30)):
         for kind in KINDS:
             seeded(seed, "weights", kind)

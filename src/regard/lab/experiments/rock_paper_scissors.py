@@ -75,7 +75,6 @@ def different(batch: ToyTensors) -> ToyTensors:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Accuracy with one and with two matrices, in a circle and on a line."""
     for task, (batch, words, heads) in TASKS.items():
         for series in (SEPARATE, SHARED):
             seeded(seed, "weights")

@@ -32,7 +32,6 @@ def softmax_statistics(scores: Tensor) -> tuple[float, float]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Effective keys, trace and training loss over the width of a head, with the factor and without it."""
     batch = partial(previous_words, words=WORDS, length=LENGTH)
     for score, equation in (("dot", dot), ("scaled_dot", scaled_dot)):
         for width in (4, 16, 64, 256, 1024):

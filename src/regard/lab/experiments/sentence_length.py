@@ -36,7 +36,6 @@ def copies(generator: torch.Generator, longest: int, shortest: int = 2, size: in
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Exact match and BLEU over the sentence length, with and without attention."""
     fit = partial(fit_toy, rate=5e-3, warmup=20, schedule="linear", seed=seed)
     kinds = (("plain", PLAIN, effort.pick(375, 90)), ("attention", ATTENTION, effort.pick(250, 60)))
     for longest in effort.pick((5, 9), (5,)):
@@ -53,7 +52,6 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
-    """Compare the models that were trained on the longest sentences."""
     *_, plain, attention = results.series("exact")
     first, longest = results.xs("exact", plain)[0], int(plain.partition("-")[2])
     at_first, at_end = (results.values("exact", plain, length) for length in (first, longest))

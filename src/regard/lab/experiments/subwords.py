@@ -26,7 +26,6 @@ CUTS = ("stem and ending", "ending and others", "elsewhere")
 
 
 def settings_of(kind: str, size: int) -> TextSettings:
-    """The tokenizer of this kind and size."""
     if kind == BPE:
         return TextSettings(kind="bpe", vocab_size=size)
     return TextSettings(kind="wordpiece", vocab_size=size, merge_by="likelihood" if kind == LIKELIHOOD else "frequency")
@@ -56,7 +55,6 @@ def inflected(words: Counter[str]) -> dict[str, int]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Tokens per word, cuts of inflected words, and words cut alike, by tokenizer and vocabulary size."""
     train, test = ([words_of(page) for page in part] for part in split_pages(seed, 0.1))
     lines = [" " + " ".join(words) for words in train]
     new = [word for words in test for word in words]

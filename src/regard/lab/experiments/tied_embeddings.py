@@ -33,7 +33,6 @@ def reversals(generator: torch.Generator, size: int) -> ToyTensors:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """The loss of new pairs over the number of training pairs, and parameters, by tie."""
     test = reversals(generator_of(seed, "test"), 400)
     for tie in TIES:
         for count in effort.pick((200, 600, 2000), (200,)):

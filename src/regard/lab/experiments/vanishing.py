@@ -63,7 +63,6 @@ def gradients(model: Reader, ids: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Gradients over the distance before and after training, and accuracy, by cell and bias of z."""
     batch = partial(recall, distance=effort.pick(24, 12))
 
     def record_gradients(model: Reader, panel: str, name: str) -> None:

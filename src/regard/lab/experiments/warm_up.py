@@ -38,7 +38,6 @@ def losses(seed: int, series: str, rate: float, steps: int) -> list[float]:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Training loss over steps and learning rates, for both places of the norm, with and without a warm-up."""
     rates = effort.pick((1e-3, 1e-2), (1e-2,))
     for series in SERIES:
         for rate in rates:

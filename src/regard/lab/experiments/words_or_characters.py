@@ -52,7 +52,6 @@ def unseen(train: Sequence[Hashable], test: Sequence[Hashable], order: int) -> f
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Bits per character and unseen n-grams by token, order and amount of text."""
     train, test = ("\n".join(part) for part in split_pages(seed, 0.1))
     shares = effort.pick((0.05, 0.2, 1.0), (0.2,))
     for share in shares:

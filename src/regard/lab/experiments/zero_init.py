@@ -28,12 +28,10 @@ def signs(generator: torch.Generator, size: int = 64) -> ToyTensors:
 
 
 def sign_loss(model: nn.Module, batch: ToyTensors) -> Loss:
-    """Cross-entropy of the class of each point."""
     return cross_entropy(model(batch["x"]), batch["labels"], ignore=IGNORE)
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Training loss, rank and accuracy of a network by its initial weights."""
     test = signs(generator_of(seed, "test"), size=1000)
     for kind in (ZERO, EQUAL, RANDOM):
         seeded(seed, "weights")

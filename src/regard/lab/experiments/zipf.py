@@ -32,7 +32,6 @@ def slope(counts: list[int]) -> float:
 
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
-    """Frequency over rank for words, pairs and triples; perplexity over the order of a model and the text."""
     train, test = ([word for page in part for word in words_of(page)] for part in split_pages(seed, 0.1))
     for name, n, last in (("words", 1, 2000), ("pairs", 2, 10_000), ("triples", 3, 10_000)):
         counts = sorted(Counter(zip(*(train[k:] for k in range(n)), strict=False)).values(), reverse=True)
