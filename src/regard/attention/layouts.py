@@ -57,10 +57,8 @@ class Layout(Protocol):
         ...
 
     def pattern(self, keys: Any, causal: bool = False, window: int = 0) -> AttentionPattern:
-        """The pattern of these tokens as queries and `keys`, a layout of the same kind.
-
-        causal: attend only up to the own position; window: only to this many positions before and after it, 0 for all.
-        """
+        """The pattern of these tokens as queries and `keys`, a layout of the same kind. causal: attend only up to the
+        own position; window: only to this many positions before and after it, 0 for all."""
         ...
 
 
@@ -220,10 +218,8 @@ def attend_intervals(
 
 @dataclass(frozen=True)
 class RecordingPattern(PaddedPattern):
-    """A padded pattern that keeps the attention weights, one (B, H, T, S) for each layer that uses it.
-
-    Layers do not know of it: the caller passes it in and reads the weights afterwards.
-    """
+    """A padded pattern that keeps the attention weights, one (B, H, T, S) for each layer that uses it. Layers do not
+    know of it: the caller passes it in and reads the weights afterwards."""
 
     weights: list[Tensor] = field(default_factory=list)
 

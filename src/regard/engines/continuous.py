@@ -288,10 +288,8 @@ def extend(history: Tensor, candidates: Candidates, lengths: Tensor) -> Tensor:
 
 
 def last_tokens(history: Tensor, lengths: Tensor, guard: LoopGuard) -> Tensor:
-    """The last tokens (B, W, n) of each hypothesis, as many as the loop guard reads.
-
-    Missing ones are distinct negative numbers, which are equal to no token.
-    """
+    """The last tokens (B, W, n) of each hypothesis, as many as the loop guard reads. Missing ones are distinct negative
+    numbers, which are equal to no token."""
     size = max(guard.max_unit * guard.min_repeats, guard.min_tokens + guard.max_unit)
     position = lengths[:, None] - size + torch.arange(size)  # (B, n)
     index = position.clamp(min=0)[:, None].expand(-1, history.size(1), -1)

@@ -23,9 +23,7 @@ MAX_EXAMINED = 1000
 
 def bleu_tokenizer_for(references: Sequence[str]) -> str:
     """The tokenizer of BLEU that fits the script of the references: "zh" for Chinese, "char" for unsegmented Japanese.
-
-    "13a" splits at spaces, which these scripts do not have: a line would be one word, and BLEU near 0 for any model.
-    """
+    "13a" splits at spaces, which these scripts do not have: a line would be one word, and BLEU near 0 for any model."""
     text = "".join(references[:MAX_EXAMINED])
     letters = max(1, len(text) - text.count(" "))
     han, kana = (len(script.findall(text)) / letters for script in (HAN, KANA))
@@ -35,10 +33,8 @@ def bleu_tokenizer_for(references: Sequence[str]) -> str:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a", lowercase: bool = False) -> Score:
-    """BLEU: precision of n-grams, n = 1..4, with brevity penalty (Papineni et al. 2002).
-
-    `tokenize` is sacreBLEU's tokenizer: "13a" for most languages, "zh" or "char" for Chinese, "ja-mecab" for Japanese.
-    """
+    """BLEU: precision of n-grams, n = 1..4, with brevity penalty (Papineni et al. 2002). `tokenize` is sacreBLEU's
+    tokenizer: "13a" for most languages, "zh" or "char" for Chinese, "ja-mecab" for Japanese."""
     return _score(bleu_metric(tokenize, lowercase), "BLEU", hypotheses, references)
 
 

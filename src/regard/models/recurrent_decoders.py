@@ -111,10 +111,8 @@ QUERIES: dict[str, Query] = {"previous": previous_state, "current": current_stat
 
 
 class LuongDecoder(NoAttentionDecoder):
-    """Attention of the new state; state and context are combined to the attentional vector a_t.
-
-    `query` may choose the previous state instead; nothing else changes.
-    """
+    """Attention of the new state; state and context are combined to the attentional vector a_t. `query` may choose the
+    previous state instead; nothing else changes."""
 
     def __init__(
         self,

@@ -110,10 +110,8 @@ def build_console(stream: TextIO | None = None) -> Log:
 
 
 def format_record(record: TrainRecord) -> str:
-    """Format negative log-likelihood, perplexity, speed and learning rate.
-
-    The loss is added if it is another number, because of label smoothing or penalties.
-    """
+    """Format negative log-likelihood, perplexity, speed and learning rate. The loss is added if it is another number,
+    because of label smoothing or penalties."""
     perplexity = f"ppl {record.perplexity:.2f}  " if record.perplexity < MAX_PERPLEXITY else ""
     loss = f"loss {record.loss:.4f}  " if record.loss != record.nll else ""
     return (
@@ -122,11 +120,8 @@ def format_record(record: TrainRecord) -> str:
 
 
 def format_validation(record: ValidationRecord) -> list[str]:
-    """Format the metrics on one line, then the samples.
-
-    The validation loss is the negative log-likelihood, and is named as that of training; a task for which it is more
-    has both metrics.
-    """
+    """Format the metrics on one line, then the samples. The validation loss is the negative log-likelihood, and is
+    named as that of training; a task for which it is more has both metrics."""
     loss = "loss" if "nll" in record.metrics else "nll"
     numbers = {name: f"{value:{'.4f' if value < MAX_PERPLEXITY else '.1e'}}" for name, value in record.metrics.items()}
     metrics = "  ".join(f"{loss if name == 'loss' else name} {number}" for name, number in numbers.items())
