@@ -109,7 +109,7 @@ def test_tasks_that_write_text(trained: Path, language: Path, parser: Path, tiny
     assert translation["src"] == "one two six" and translation["translation"] == "eins zwei sechs"
     (several,) = predictions(trained, "one two six", "--nbest", 2)
     assert several["hypotheses"][0]["text"] == "eins zwei sechs" and len(several["hypotheses"]) == 2
-    (tree,) = predictions(parser, "the cat slept .")
+    (tree,) = predictions(parser, "the cat slept .", "--json")
     assert tree["words"] == ["the", "cat", "slept", "."] and tree["tree"].startswith("(ROOT (S (NP")
     (continuation,) = predictions(language, "the cat")
     assert continuation["continuations"][0]["text"].startswith("the cat")

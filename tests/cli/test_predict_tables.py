@@ -191,7 +191,7 @@ def test_other_tasks_read_their_files(
     assert [item["words"] for item in predict(tagger, "-i", conll)] == [["Ada", "reads"], ["Max"]]
     trees = tmp_path / "t.ptb"
     trees.write_text("(ROOT (S (NP (DT the) (NN cat)) (VP (VBD slept)) (. .)))\n", encoding="utf-8")
-    (item,) = predict(parser, "-i", trees)
+    (item,) = predict(parser, "-i", trees, "--json")
     assert item["words"] == ["the", "cat", "slept", "."] and item["tree"].startswith("(ROOT (S (NP")
     question = {"question": "Who ?", "context": "Max lives in Rome .", "answers": "nowhere", "id": "q"}
     choice = {"text": "the film", "choices": ["a", "film"], "label": "none"}
@@ -211,7 +211,7 @@ def test_other_commands_read_the_same_columns(
     assert fails("translate", trained, "--columns", "src=1", stdin="one\n").code == "unsupported-option"
     trees = tmp_path / "t.mrg"
     trees.write_text("(ROOT (S (NP (DT the) (NN cat)) (VP (VBD slept)) (. .)))\n", encoding="utf-8")
-    (tree,) = regard("parse", parser, "-i", trees, "--json").lines
+    (tree,) = regard("predict", parser, "-i", trees, "--json").lines
     assert json.loads(tree)["words"] == ["the", "cat", "slept", "."]
     texts = write_csv(tmp_path / "t.csv", [["Intent", "Utterance"], ["bad", "a dull book"]])
     others = write_csv(tmp_path / "o.csv", [["label", "text"], ["bad", "a dull book"]])

@@ -142,7 +142,7 @@ def test_the_commands_to_try_next_work_for_every_task(tiny_run: TinyRun) -> None
             done = regard(called, *arguments, stdin=before.strip().removeprefix("echo ").strip("' "))
             assert done.status == 0, (command, done.err)
             tried.add(called)
-    assert tried == {"translate", "generate", "parse", "predict", "embed", "evaluate", "inspect"}
+    assert tried == {"translate", "generate", "predict", "embed", "evaluate", "inspect"}
 
 
 def test_the_commands_to_try_next_have_a_short_example(tiny_run: TinyRun) -> None:

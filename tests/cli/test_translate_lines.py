@@ -1,4 +1,4 @@
-"""cli/translate.py and cli/parse.py without a model: forms of lines, prefixes, counts, and runs that are sentences."""
+"""cli/translate.py without a model: forms of lines, prefixes, counts, and runs that are sentences."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from regard.cli.parse import FORMATS, print_trees, split_words
 from regard.cli.translate import Counts, json_line, plain_line, scored_line, split_arguments, with_prefixes
 from regard.errors import UserError
 
@@ -71,29 +70,3 @@ def test_runs_come_first_and_then_a_text(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(UserError) as error:
             split_arguments(names)
         assert (error.value.code, error.value.where) == ("not-a-run", wrong)
-
-
-def test_words_are_split_as_in_treebanks() -> None:
-    assert split_words('"Don\'t," said Ada\'s cat (3.5, 1,000): go...') == [
-        '"', "Do", "n't", ",", '"', "said", "Ada", "'s", "cat", "(", "3.5", ",", "1,000", ")", ":", "go", "...",
-    ]  # fmt: skip
-    assert split_words("U.S. is big.") == ["U.S.", "is", "big", "."]
-
-
-def parsed(tree: str, repaired: bool = False) -> dict[str, Any]:
-    words = ["a"] if tree else []
-    return {"words": words, "tree": tree, "repaired": repaired, "score": -1.0, "tokens": ["t"], "parts": 1}
-
-
-def test_trees_are_counted_and_the_last_one_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    items = [parsed("(TOP (NP (XX a)))", repaired=True), parsed("(TOP (VP (XX a)))"), parsed("")]
-    out, svg = tmp_path / "out", tmp_path / "tree.svg"
-    print_trees(iter(items), FORMATS["brackets"], str(out), svg)
-    assert out.read_text().split("\n") == ["(TOP (NP (XX a)))", "(TOP (VP (XX a)))", "", ""]
-    assert "1 of 3" in capsys.readouterr().err
-    assert ">VP<" in svg.read_text() and ">NP<" not in svg.read_text()
-    print_trees(iter(items[1:]), FORMATS["json"], str(out), None)
-    first, second = map(json.loads, out.read_text().splitlines())
-    assert (first["score"], second["score"], second["tree"]) == (-1.0, None, "")
-    assert list(first) == ["words", "tree", "repaired", "score", "tokens", "parts"] and not capsys.readouterr().err
-    assert FORMATS["tree"](parsed("")).endswith("\n") and "NP" in FORMATS["tree"](items[0])

