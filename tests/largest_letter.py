@@ -9,10 +9,9 @@ The model is an embedding, attention pooling over the letters of a word, and a l
 B words, T letters of the longest, D model, O letters.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,16 +19,7 @@ from torch import Tensor, nn
 from regard import register, tasks
 
 LETTERS = 128
-
-
-def read_word(record: tasks.Record, source: tasks.Source) -> tasks.Example:
-    return {name: record.get(source.column(name)) for name in ("word", "letter")}  # type: ignore[arg-type]
-
-
-WORDS = tasks.Fields(
-    inputs=("word",), target="letter", read=read_word, required=("word",), json_form='{"word": "banana"}',
-    endings={".csv": "csv", ".tsv": "tsv"}, columns={"word": "the word", "letter": "its last letter in the alphabet"},
-)  # fmt: skip
+WORDS = tasks.table_fields({"word": "the word", "letter": "its last letter in the alphabet"}, target="letter")
 
 
 class LetterModelSettings(tasks.ModelSettings):
@@ -39,18 +29,12 @@ class LetterModelSettings(tasks.ModelSettings):
     d_model: int = 32
 
 
-class NoSettings(tasks.Settings):
-    """A word is read letter by letter: there is nothing to set."""
-
-
 class LetterRecipe(tasks.Recipe):
     defaults: ClassVar[dict[str, object]] = {
         "task": "largest-letter", "training.monitor": "accuracy", "training.label_smoothing": 0.0,
     }  # fmt: skip
     monitors = ("loss", "accuracy")
     fields: ClassVar[tasks.Fields] = WORDS
-    data: tasks.DataSettings
-    text: NoSettings = NoSettings()
     model: LetterModelSettings = LetterModelSettings()
 
 
@@ -88,13 +72,6 @@ class LargestLetter(tasks.Task[LetterRecipe, tasks.Inputs]):
     def encoder(self, filtered: bool) -> tasks.InputEncoder:
         return tasks.InputEncoder(self.encode, grouped=False, identity="letters")
 
-    def view(self, store: tasks.Store) -> tasks.Inputs:
-        return tasks.Inputs(store, per_token=False)
-
-    def batches(self, store: tasks.Inputs, world: tasks.World) -> tasks.Batches:
-        budget = tasks.Budget(self.recipe.training.batch_tokens, self.recipe.training.batch_examples)
-        return tasks.Batches(store, budget, self.recipe.runtime.seed, tasks.share_of(self.recipe.training, world))
-
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def new_model(self) -> nn.Module:
@@ -105,33 +82,13 @@ class LargestLetter(tasks.Task[LetterRecipe, tasks.Inputs]):
         nll = F.cross_entropy(model(batch.source), letters, reduction="sum")
         return tasks.Loss(nll, (letters >= 0).sum(), nll.detach())
 
-    def validate(self, model: nn.Module, data: tasks.ValidationData[tasks.Inputs]) -> tasks.Validation:
-        everything = data.store.pad(np.arange(len(data.store))).to(tasks.device_of(model))
-        loss = self.loss(model, everything)
-        predictions = list(self.predict(model, data.examples))
-        scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
-        samples = [self.describe(*pair).lines() for pair in zip(data.examples[:2], predictions, strict=False)]
-        return tasks.Validation({"loss": float(loss.nll / loss.count), **scores}, samples)
-
     # ---- use --------------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def predict(self, engine: nn.Module, examples: Iterable[tasks.Example]) -> Iterator[tasks.Prediction]:
         for chunk in tasks.chunk_examples(examples):
-            batch = (
-                tasks.Inputs.of(map(self.encode, chunk), per_token=False)
-                .pad(np.arange(len(chunk)))
-                .to(tasks.device_of(engine))
-            )
-            for p in engine(batch.source).softmax(dim=-1):
+            for p in engine(tasks.pad_examples(self.encode, chunk, engine).source).softmax(dim=-1):
                 yield {"letter": chr(int(p.argmax())), "probability": float(p.max())}
-
-    def score(
-        self, examples: Sequence[tasks.Example], predictions: Sequence[tasks.Prediction]
-    ) -> dict[str, tasks.Score]:
-        return {
-            "accuracy": tasks.accuracy([item["letter"] for item in predictions], [item["letter"] for item in examples])
-        }
 
     def correct(self, example: tasks.Example, prediction: tasks.Prediction) -> dict[str, float]:
         return {"accuracy": float(example["letter"] == prediction["letter"])}
@@ -143,7 +100,6 @@ class LargestLetter(tasks.Task[LetterRecipe, tasks.Inputs]):
         self, model: nn.Module, example: tasks.Example, prediction: tasks.Prediction
     ) -> list[tasks.AttentionMap]:
         assert isinstance(model, LetterModel)
-        batch = tasks.Inputs.of([self.encode(example)], per_token=False).pad(np.arange(1)).to(tasks.device_of(model))
-        _, weights = model.attention(batch.source)
+        _, weights = model.attention(tasks.pad_examples(self.encode, [example], model).source)
         letters = [chr(byte) for byte in example["word"].encode()]
         return [tasks.AttentionMap("pooling", ["pooled"], letters, weights[:, None, None].detach().cpu().numpy())]

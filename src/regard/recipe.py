@@ -77,7 +77,7 @@ class Recipe(Settings):
         "", description="run folder to start from (fine-tuning): use this run's tokenizer and best weights"
     )
     data: DataSettings
-    text: Settings
+    text: Settings = Settings()
     model: ModelSettings
     training: TrainingSettings = TrainingSettings()
     runtime: RuntimeSettings = RuntimeSettings()

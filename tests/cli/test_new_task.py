@@ -158,4 +158,4 @@ def test_as_an_installed_package(run: Path, tmp_path: Path) -> None:
 def test_the_example_is_short_and_imports_public_names_only() -> None:
     source = PLUGIN.read_text(encoding="utf-8")
     modules = set(re.findall(r"^from (regard[\w.]*) import", source, re.MULTILINE))
-    assert modules <= {"regard", "regard.tasks"} and source.count("\n") <= 150
+    assert modules <= {"regard", "regard.tasks"} and source.count("\n") <= 120

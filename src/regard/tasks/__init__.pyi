@@ -41,9 +41,11 @@ from regard.tasks.base import Search as Search
 from regard.tasks.base import Task as Task
 from regard.tasks.base import ValidationData as ValidationData
 from regard.tasks.base import device_of as device_of
+from regard.tasks.base import pad_examples as pad_examples
 from regard.tasks.base import share_of as share_of
 from regard.tasks.encoders import TextEncoding as TextEncoding
 from regard.tasks.inputs import chunk_examples as chunk_examples
+from regard.tasks.inputs import table_fields as table_fields
 from regard.tasks.languages import Languages as Languages
 from regard.tasks.registry import register as register
 from regard.text.inputs import Encoding as Encoding

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +27,8 @@ from regard.data.digests import Digests
 from regard.data.examples import Example as Example
 from regard.data.formats import identify, read_examples
 from regard.data.hold_out import read_split
+from regard.data.inputs import Input, Inputs
+from regard.data.planning import Batches, Budget, Epochs, groups_by_length
 from regard.data.sources import Source
 from regard.data.store import Encoder, Store
 from regard.data.store import ProgressCallback as ProgressCallback
@@ -38,6 +41,7 @@ from regard.exchange.bert import BertHead
 from regard.files import JsonObject
 from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, compare_means
 from regard.reading import check_text
@@ -261,13 +265,15 @@ class Task(ABC, Generic[R, D]):
     def encoder(self, filtered: bool) -> Encoder:
         """The encoder that tokenises examples; `filtered` if the filters of training data apply."""
 
-    @abstractmethod
     def view(self, store: Store) -> D:
-        """A store as the batches of this task read it."""
+        """A store as the batches of this task read it: by default, as inputs with the labels of their examples."""
+        return cast(D, Inputs(store, per_token=False))
 
-    @abstractmethod
     def batches(self, store: D, world: World) -> BatchSource:
         """The batches of training: a function of (seed, step)."""
+        training, seed = self.recipe.training, self.recipe.runtime.seed
+        budget, share = Budget(training.batch_tokens, training.batch_examples), share_of(training, world)
+        return Batches(cast(Epochs, store), budget, seed, share, packed=is_packed(self, world))
 
     def validation_data(self, folder: Path, store: D, world: World) -> ValidationData[D]:
         """The data that `validate` uses."""
@@ -283,9 +289,17 @@ class Task(ABC, Generic[R, D]):
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The training objective of one batch, summed over its targets; the model is called through `forward` only."""
 
-    @abstractmethod
+    @torch.no_grad()
     def validate(self, model: nn.Module, data: ValidationData[D]) -> Validation:
         """Metrics of the validation data, the loss among them, and a few samples."""
+        store, nll, count = cast(Inputs, data.store), 0.0, 0
+        for group in groups_by_length(store.widths[0].tolist(), self.recipe.training.batch_tokens):
+            loss = self.loss(model, store.pad(np.array(group)).to(device_of(model)))
+            nll, count = nll + float(loss.nll), count + int(loss.count)
+        predictions = list(self.predict(model, data.examples))
+        scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
+        shown = list(zip(data.examples, predictions, strict=True))[: self.recipe.training.samples]
+        return Validation({"loss": nll / max(1, count), **scores}, [self.describe(*row).lines() for row in shown])
 
     # ---- use --------------------------------------------------------------------------------------------------------
 
@@ -329,8 +343,14 @@ class Task(ABC, Generic[R, D]):
         """An example, with or without its target, and its prediction, for every medium."""
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        """Scores of predictions against the targets of the examples, by the names `training.monitor` uses."""
-        return {}
+        """Scores of predictions against the targets of the examples, by the names `training.monitor` uses.
+
+        By default the means of `correct`, in percent.
+        """
+        correct = [self.correct(*pair) for pair in zip(examples, predictions, strict=True)]
+        signature = Message("{count:,} examples", count=len(correct))
+        means = {name: 100.0 * sum(item[name] for item in correct) / len(correct) for name in next(iter(correct), ())}
+        return {name: Score(name, mean, signature) for name, mean in means.items()}
 
     def score_store(self, model: nn.Module, store: D) -> list[Score]:
         """Scores of a model on tokenised data, for example its perplexity."""
@@ -369,6 +389,11 @@ AnyTask = Task[Any, Any]
 def pipeline_of(task: AnyTask) -> str:
     """The Hugging Face pipeline of a task; "" if it has none."""
     return "" if task.exchange is None else task.exchange.pipeline
+
+
+def pad_examples(encode: Callable[[Example], Sequence[Input]], examples: Sequence[Example], model: nn.Module) -> Batch:
+    """The padded batch of some examples, on the device of a model."""
+    return Inputs.of(map(encode, examples), per_token=False).pad(np.arange(len(examples))).to(device_of(model))
 
 
 def share_of(training: TrainingSettings, world: World) -> Share:

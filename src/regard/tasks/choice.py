@@ -23,8 +23,6 @@ from regard.errors import UserError
 from regard.exchange.bert import MULTIPLE_CHOICE
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
-from regard.metrics.classification import accuracy
-from regard.metrics.score import Score
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe
@@ -105,9 +103,6 @@ class Choice(Labelled[ChoiceRecipe]):
                 raise UserError(problem, remedy, code="bad-line", where=where)
             value = {"text": text, "choices": choices}
         return super().parse(value, where)
-
-    def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        return {"accuracy": accuracy([item["label"] for item in predictions], [item["label"] for item in examples])}
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         return {"accuracy": float(example["label"] == prediction["label"])}

@@ -6,12 +6,14 @@ and characters of a chunk.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from regard.data.examples import Example
-from regard.data.fields import Fields
+from regard.data.fields import TABLE_ENDINGS, Fields
+from regard.data.records import Record
+from regard.data.sources import Source
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import check_depth, read_text
@@ -26,6 +28,19 @@ CHUNK_EXAMPLES, CHUNK_CHARACTERS = 1024, 2_000_000
 
 # Where a long text is split, best first: after a sentence, after a clause, at a blank.
 BOUNDARIES = (r"(?<=[.!?。！？…])\s*", r"(?<=[;:,，；：、])\s*", r"\s+")
+
+
+def table_fields(columns: Mapping[str, str], target: str) -> Fields:
+    """Fields for tables: a column with text for each field, which has a help text; all but `target` are inputs."""
+    inputs = tuple(name for name in columns if name != target)
+
+    def read(record: Record, source: Source) -> Example:
+        """The cells of a row; a JSON object may have more keys."""
+        cells = {name: record.get(source.column(name)) for name in columns}  # type: ignore[arg-type]
+        return {name: cell for name, cell in cells.items() if cell is not None}
+
+    form = json.dumps(dict.fromkeys(inputs, "..."))
+    return Fields(inputs, target, read, inputs, form, " TAB ".join(inputs), TABLE_ENDINGS, columns=columns)
 
 
 def parse_json_line(line: str, where: str) -> Example | str:

@@ -30,7 +30,6 @@ from regard.data.digests import Digests
 from regard.data.formats import read_examples
 from regard.data.inputs import Input, InputEncoder, Inputs
 from regard.data.labelled import LabelledSplits, load_splits, open_splits
-from regard.data.planning import Batches, Budget
 from regard.data.records import Location
 from regard.data.settings import LabelledDataSettings
 from regard.data.sources import Source
@@ -46,7 +45,6 @@ from regard.reading import read_json
 from regard.recipe import Recipe, Rules
 from regard.recipe_files import earlier_names
 from regard.run_files import SPLITS, STORES
-from regard.runtime import World
 from regard.tasks import base, encoders, sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Report, StartRules, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, SplitExamples, entropy
@@ -316,11 +314,6 @@ class Labelled(Task[L, Inputs]):
         for example in examples:
             inputs = self.encode(example)
             yield from [inputs] if self.grouped_inputs else ([item] for item in inputs)
-
-    def batches(self, store: Inputs, world: World) -> Batches:
-        training, seed = self.recipe.training, self.recipe.runtime.seed
-        budget, share = Budget(training.batch_tokens, training.batch_examples), base.share_of(training, world)
-        return Batches(store, budget, seed, share, packed=base.is_packed(self, world))
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

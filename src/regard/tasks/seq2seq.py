@@ -23,7 +23,7 @@ from regard.data.encoders import KEEP_ALL, Filters, PairEncoder, language_tags
 from regard.data.fields import PAIRS, Fields
 from regard.data.hold_out import read_split, report_held_out
 from regard.data.pairs import Pairs
-from regard.data.planning import Batches, Budget, Epochs, groups_by_length
+from regard.data.planning import groups_by_length
 from regard.data.settings import PairDataSettings
 from regard.data.store import Store
 from regard.decoding.engine import DecodingRequest, Engine
@@ -278,11 +278,6 @@ class Seq2Seq(Task[R, Pairs]):
             remedy = f"shorten or remove the sentence, or train with a larger `model.{setting}`{other}"
             raise UserError(problem, remedy, code="too-long", where=f"model.{setting}")
         return pairs
-
-    def batches(self, store: Epochs, world: World) -> Batches:
-        training, seed = self.recipe.training, self.recipe.runtime.seed
-        budget, share = Budget(training.batch_tokens), base.share_of(training, world)
-        return Batches(store, budget, seed, share, packed=base.is_packed(self, world))
 
     def validation_data(self, folder: Path, store: Pairs, world: World) -> ValidationData[Pairs]:
         """Pairs within data.max_length: one line of a book would take the time and memory of all others together.
