@@ -40,7 +40,6 @@ class AttentionPattern(Protocol):
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
     ) -> Tensor:
         """softmax(q k^T / sqrt(K)) v, each query over its keys; `function` replaces this formula."""
-        ...
 
 
 class Layout(Protocol):
@@ -49,17 +48,14 @@ class Layout(Protocol):
     @property
     def positions(self) -> Tensor:
         """Position of each token in its own sentence, from 0; broadcastable to the token dimensions."""
-        ...
 
     @property
     def not_padding(self) -> Tensor:
         """True at tokens, False at padding: (B, T) or (N,)."""
-        ...
 
     def pattern(self, keys: Any, causal: bool = False, window: int = 0) -> AttentionPattern:
         """The pattern of these tokens as queries and `keys`, a layout of the same kind. causal: attend only up to the
         own position; window: only to this many positions before and after it, 0 for all."""
-        ...
 
 
 class Tokens(NamedTuple):

@@ -44,11 +44,9 @@ class PositionBias(Protocol):
 
     def scores(self, q: Tensor, distances: Tensor) -> Tensor:
         """b_ij, broadcastable to (..., H, T, S)."""
-        ...
 
     def values(self, weights: Tensor, distances: Tensor) -> Tensor:
         """c_i, broadcastable to (..., H, T, K)."""
-        ...
 
 
 class ScoredAttention(nn.Module):

@@ -24,7 +24,6 @@ class Constraint(Protocol):
 
     def __call__(self, log_probs: Tensor, history: Tensor) -> Tensor:
         """`log_probs` (B, W, V) and `history` (B, W, T), without the beginning -> log probabilities (B, W, V)."""
-        ...
 
 
 @dataclass(frozen=True)

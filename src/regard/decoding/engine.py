@@ -61,4 +61,3 @@ class Engine(Protocol):
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         """Up to `settings.nbest` hypotheses for each source, best first."""
-        ...

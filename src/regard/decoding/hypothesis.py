@@ -48,12 +48,9 @@ def should_compact(done: Tensor) -> bool:
 def check_no_nan(log_probs: Tensor) -> None:
     """Raise an error for NaN, so that damaged weights do not look like an empty output."""
     if bool(log_probs.isnan().any()):
-        raise UserError(
-            "the model's probabilities are not numbers (NaN)",
-            "the weights are damaged or training diverged: use an earlier checkpoint, or bfloat16 or float32",
-            code="not-finite",
-            where="model",
-        )
+        problem = "the model's probabilities are not numbers (NaN)"
+        remedy = "the weights are damaged or training diverged: use an earlier checkpoint, or bfloat16 or float32"
+        raise UserError(problem, remedy, code="not-finite", where="model")
 
 
 @dataclass(frozen=True)

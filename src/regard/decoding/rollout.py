@@ -20,7 +20,6 @@ class TokenSelector(Protocol):
 
     def __call__(self, context: StepContext, sentences: Tensor) -> tuple[Tensor, Tensor]:
         """`sentences` (B,) are indices into the whole batch -> tokens and their log probabilities, (B, W) each."""
-        ...
 
 
 @torch.no_grad()

@@ -17,12 +17,9 @@ from regard.errors import UserError
 def check_autoregressive(settings: DecodingSettings) -> None:
     """Raise an error for mask-predict, which a model that generates token by token cannot run."""
     if settings.search == "mask_predict":
-        raise UserError(
-            '`search = "mask_predict"` needs a mask-predict model; this model generates token by token',
-            'set `search` to "beam", "greedy" or "sample"',
-            code="unsupported",
-            where="decoding.search",
-        )
+        problem = '`search = "mask_predict"` needs a mask-predict model; this model generates token by token'
+        remedy = 'set `search` to "beam", "greedy" or "sample"'
+        raise UserError(problem, remedy, code="unsupported", where="decoding.search")
 
 
 def build_rules(settings: DecodingSettings, symbols: Symbols) -> Rules:

@@ -18,11 +18,9 @@ class State(Protocol):
 
     def reorder(self, parents: Tensor) -> Self:
         """`parents` (B, W') long: hypothesis w of sentence b continues parents[b, w]; W' may differ from W."""
-        ...
 
     def keep(self, sentences: Tensor) -> Self:
         """`sentences` (B',) long: only these sentences remain, in this order."""
-        ...
 
 
 Source = TypeVar("Source", contravariant=True)
@@ -34,11 +32,9 @@ class Stepper(Protocol[Source, S]):
 
     def start(self, source: Source) -> S:
         """Encode the source. The state has one empty hypothesis for each sentence (W = 1)."""
-        ...
 
     def step(self, tokens: Tensor, state: S) -> tuple[Tensor, S]:
         """Append `tokens` (B, W) to the hypotheses; return logits (B, W, V) of the next token and the new state."""
-        ...
 
 
 @dataclass(frozen=True)

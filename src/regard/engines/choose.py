@@ -67,23 +67,18 @@ class ContinuousSearch(Protocol[Name]):
 
     def __len__(self) -> int:
         """The number of sentences in progress."""
-        ...
 
     def add(self, names: Sequence[Name], request: DecodingRequest) -> None:
         """Let the sentences of a request take part in the next step; if that fails, nothing has changed."""
-        ...
 
     def remove(self, name: Name) -> None:
         """Forget a sentence."""
-        ...
 
     def step(self) -> list[tuple[Name, list[Hypothesis]]]:
         """One token for every sentence; those that are done now, with their hypotheses, best first."""
-        ...
 
     def partial(self) -> dict[Name, list[int]]:
         """The tokens of the best hypothesis so far, for sentences in progress; {} if they are not known."""
-        ...
 
 
 def continuous_search(engine: nn.Module | Engine, settings: DecodingSettings) -> ContinuousSearch[Any] | None:

@@ -96,12 +96,9 @@ class CTranslate2Engine:
     def _query(self, source: Sequence[int], prefix: Sequence[int], max_new_tokens: int) -> Query:
         positions = self.info.positions
         if positions is not None and len(source) > positions:
-            raise UserError(
-                f"a source has {len(source)} tokens, but {self.folder} supports at most {positions}",
-                "shorten the source, or choose the engine torch",
-                code="too-long",
-                where=self.folder,
-            )
+            problem = f"a source has {len(source)} tokens, but {self.folder} supports at most {positions}"
+            remedy = "shorten the source, or choose the engine torch"
+            raise UserError(problem, remedy, code="too-long", where=self.folder)
         max_length = max_new_tokens + len(prefix)
         return Query(
             [str(token) for token in source],
@@ -196,12 +193,9 @@ class CTranslate2Engine:
             )
         except (ValueError, RuntimeError) as error:
             types = sorted(import_ctranslate2().get_supported_compute_types(self.device.type))
-            raise UserError(
-                f"CTranslate2 cannot load {self.folder} as {self.quantization} on {self.device}: {error}",
-                f"choose a quantization that {self.device.type} supports: {', '.join(types)}",
-                code="unsupported",
-                where="quantization",
-            ) from error
+            problem = f"CTranslate2 cannot load {self.folder} as {self.quantization} on {self.device}: {error}"
+            remedy = f"choose a quantization that {self.device.type} supports: {', '.join(types)}"
+            raise UserError(problem, remedy, code="unsupported", where="quantization") from error
 
 
 def translate_options(settings: DecodingSettings) -> dict[str, int | float]:

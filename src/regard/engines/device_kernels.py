@@ -48,23 +48,18 @@ class Kernels(Protocol):
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
         """The `count` largest of each row (N, V) except `forbidden`; the lowest index first among equals."""
-        ...
 
     def self_attention(self, q: Tensor, k: Tensor, v: Tensor, cache: SelfKV) -> Tensor:
         """Append k, v (B, W, H, K) to the cache; q (B, W, H, K) attends to its own history -> (B, W, H, K)."""
-        ...
 
     def cross_attention(self, q: Tensor, source: DeviceSourceKV) -> Tensor:
         """q (B, W, H, K): all hypotheses of a slot attend to its source -> (B, W, H, K)."""
-        ...
 
     def add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         """x + y and its layer norm, (N, D) each."""
-        ...
 
     def copy_parents(self, table: Tensor, parents: Tensor, position: Tensor) -> None:
         """In table (B, T, W), hypothesis w gets the column of parents[b, w] (B, W), up to `position` (B,)."""
-        ...
 
 
 class TorchKernels:

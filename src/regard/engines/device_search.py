@@ -32,15 +32,12 @@ class SearchSlots(Protocol):
 
     def prefill(self, slots: Tensor, max_new_tokens: Tensor) -> None:
         """Start sentences with these maximum lengths (n,) in these slots (n,)."""
-        ...
 
     def advance(self, logits: Tensor) -> Tensor | None:
         """Select the next tokens from logits (N, V); return the parents (B, W) of the hypotheses if they change."""
-        ...
 
     def hypotheses(self, slots: Tensor) -> HypothesisBatch:
         """The hypotheses of these slots (n,), which are done."""
-        ...
 
 
 class LoopCounter:

@@ -160,7 +160,6 @@ class CrossAttention(Protocol):
 
     def __call__(self, attention: FusedAttention, x: Tensor) -> Tensor:
         """x (R, D) -> x (R, D) after the cross-attention sublayer."""
-        ...
 
 
 @dataclass(frozen=True)

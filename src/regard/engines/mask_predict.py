@@ -84,20 +84,12 @@ class MaskPredict:
         """Decode in batches of at most `settings.batch_tokens` source tokens."""
         settings = request.settings
         if settings.search != "mask_predict":
-            raise UserError(
-                f'mask-predict models do not generate token by token, as `search = "{settings.search}"` does',
-                'set `search = "mask_predict"`',
-                code="unsupported",
-                where="decoding.search",
-            )
+            problem = f'mask-predict models do not generate token by token, as `search = "{settings.search}"` does'
+            raise UserError(problem, 'set `search = "mask_predict"`', code="unsupported", where="decoding.search")
         max_prefix = self.model.settings.max_length - 1
         if any(len(prefix) > max_prefix for prefix in request.prefixes):
-            raise UserError(
-                f"a prefix has more than {max_prefix} tokens, and `model.max_length` is {max_prefix + 1}",
-                "use a shorter prefix",
-                code="too-long",
-                where="prefix",
-            )
+            problem = f"a prefix has more than {max_prefix} tokens, and `model.max_length` is {max_prefix + 1}"
+            raise UserError(problem, "use a shorter prefix", code="too-long", where="prefix")
         results: list[list[Hypothesis]] = [[] for _ in request.sources]
         for group in groups_by_length([len(source) for source in request.sources], settings.batch_tokens):
             with torch.inference_mode():

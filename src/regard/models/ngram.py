@@ -84,12 +84,8 @@ def check_tables(tables: Sequence[Sequence[Tensor | None]], vocabulary: int) -> 
             or (len(keys) and not 0 <= int(keys[0]) <= int(keys[-1]) < contexts * vocabulary)
             or not bool((counts >= 0).all())
         ):
-            raise UserError(
-                f"the table of {number}-grams is missing, damaged, or from a different vocabulary",
-                "use a different checkpoint",
-                code="other-model",
-                where="model",
-            )
+            problem = f"the table of {number}-grams is missing, damaged, or from a different vocabulary"
+            raise UserError(problem, "use a different checkpoint", code="other-model", where="model")
         contexts = len(keys)
 
 

@@ -119,22 +119,16 @@ class Checkpoints:
         if (name == AVERAGED or path in steps) and path.is_dir():
             return path
         names = ", ".join(path.name for path in steps)
-        raise UserError(
-            f"{self.folder} has no checkpoint {name!r}",
-            f"choose best, last or one of {names}" if steps else "train first: no checkpoint has been written yet",
-            code="no-checkpoint",
-            where=self.folder,
-        )
+        problem = f"{self.folder} has no checkpoint {name!r}"
+        remedy = f"choose best, last or one of {names}" if steps else "train first: no checkpoint has been written yet"
+        raise UserError(problem, remedy, code="no-checkpoint", where=self.folder)
 
     def _require_state(self, newest: Path) -> None:
         """Only the newest state.json says which checkpoint is the best; an older one may name another."""
         if problem := damage_of_state(newest):
-            raise UserError(
-                f"{problem}; it says which checkpoint is the best",
-                f"choose a checkpoint: {', '.join(path.name for path in self.all())}",
-                code="damaged-file",
-                where=newest / STATE,
-            )
+            problem = f"{problem}; it says which checkpoint is the best"
+            remedy = f"choose a checkpoint: {', '.join(path.name for path in self.all())}"
+            raise UserError(problem, remedy, code="damaged-file", where=newest / STATE)
 
     def _best(self) -> Path | None:
         """Return the best checkpoint according to the newest readable state.json."""
@@ -252,9 +246,6 @@ def _load_tensors(path: Path) -> Tensors:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} cannot be read: {error}",
-            "use a different checkpoint: best, last or an older step",
-            code="damaged-file",
-            where=path,
-        ) from error
+        problem = f"{path} cannot be read: {error}"
+        remedy = "use a different checkpoint: best, last or an older step"
+        raise UserError(problem, remedy, code="damaged-file", where=path) from error

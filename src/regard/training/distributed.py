@@ -36,12 +36,9 @@ def peer_errors(world: World) -> Iterator[None]:
     except RuntimeError as error:  # gloo and NCCL raise it with a text; newer versions of torch a subclass
         if world.size == 1 or not (isinstance(error, dist.DistError) or LOST_PEER.search(str(error))):
             raise
-        raise UserError(
-            f"rank {world.rank}: a different process of this training ended or cannot be reached",
-            "read the messages of the other processes; training resumes from the last checkpoint",
-            code="lost-process",
-            where=f"rank {world.rank}",
-        ) from error
+        problem = f"rank {world.rank}: a different process of this training ended or cannot be reached"
+        remedy = "read the messages of the other processes; training resumes from the last checkpoint"
+        raise UserError(problem, remedy, code="lost-process", where=f"rank {world.rank}") from error
 
 
 def place(model: nn.Module, world: World) -> nn.Module:

@@ -74,4 +74,3 @@ class Log(Protocol):
 
     def log(self, event: Event) -> None:
         """Receive one event."""
-        ...

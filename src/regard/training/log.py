@@ -99,12 +99,9 @@ class TensorBoard:
         try:
             import torch.utils.tensorboard  # noqa: F401
         except ImportError as error:
-            raise UserError(
-                "`training.tensorboard` is on, but the package tensorboard is not installed",
-                "`pip install regard[tensorboard]`, or set `training.tensorboard=false`",
-                code="missing-package",
-                where="training.tensorboard",
-            ) from error
+            problem = "`training.tensorboard` is on, but the package tensorboard is not installed"
+            remedy = "`pip install regard[tensorboard]`, or set `training.tensorboard=false`"
+            raise UserError(problem, remedy, code="missing-package", where="training.tensorboard") from error
         self._folder = folder
         self._writer: SummaryWriter | None = None
 

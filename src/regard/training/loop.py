@@ -160,12 +160,9 @@ class _Loop(Generic[B]):
         self.state.require_finite(self.checkpoints)
         validation = broadcast_from_rank0(self._evaluate() if self.world.is_main else Validation({}), self.world)
         if self.settings.monitor not in validation.metrics:
-            raise UserError(
-                f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task",
-                f"write one of {', '.join(sorted(validation.metrics))}",
-                code="invalid-setting",
-                where="training.monitor",
-            )
+            problem = f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task"
+            remedy = f"write one of {', '.join(sorted(validation.metrics))}"
+            raise UserError(problem, remedy, code="invalid-setting", where="training.monitor")
         progress = self.progress
         is_best = progress.record_validation(validation.metrics)
         self._tick()

@@ -92,12 +92,8 @@ class TrainingState:
         path, problems = checkpoints.newest_undamaged() if self.world.is_main else (None, [])
         if self.world.is_main:
             if path is None and problems:
-                raise UserError(
-                    f"every checkpoint in {checkpoints.folder} is damaged: {problems[0]}",
-                    "start a new run",
-                    code="damaged-file",
-                    where=checkpoints.folder,
-                )
+                problem = f"every checkpoint in {checkpoints.folder} is damaged: {problems[0]}"
+                raise UserError(problem, "start a new run", code="damaged-file", where=checkpoints.folder)
             checkpoints.set_aside_after(step_of(path) if path else 0)
         path = broadcast_from_rank0(path, self.world)
         if path is None:

@@ -14,11 +14,9 @@ class TrainingBatch(Protocol):
     @property
     def tensors(self) -> Mapping[str, Tensor]:
         """All tensors by name. A CUDA graph copies the tensors of the next batch over those of the first one."""
-        ...
 
     def to(self, device: torch.device) -> Self:
         """Return the batch on `device`."""
-        ...
 
 
 B = TypeVar("B", bound=TrainingBatch)
@@ -32,12 +30,10 @@ class TrainingLoss(Protocol):
     @property
     def sum(self) -> Tensor:
         """The objective, which is differentiated."""
-        ...
 
     @property
     def nll(self) -> Tensor:
         """Negative log-likelihood in nats, without label smoothing or penalties: perplexity is exp(nll / count)."""
-        ...
 
 
 class Sample(NamedTuple):
@@ -61,11 +57,9 @@ class Trainable(Protocol[B_contra]):
 
     def loss(self, model: nn.Module, batch: B_contra) -> TrainingLoss:
         """Compute the training objective of one batch; DDP requires that `model` is called through `forward` only."""
-        ...
 
     def validate(self, model: nn.Module) -> Validation:
         """Evaluate the model on the validation data; the caller has set eval() and no_grad()."""
-        ...
 
 
 @runtime_checkable
@@ -88,22 +82,18 @@ class TrainingStep(Protocol[B_co]):
     @property
     def micro_batches(self) -> Sequence[B_co]:
         """The batches that this process computes one after another; every rank has equally many."""
-        ...
 
     @property
     def count(self) -> int:
         """Target tokens of the step without padding, over all ranks and micro-batches; equal on every rank."""
-        ...
 
     @property
     def tokens(self) -> int:
         """Source and target tokens of the step without padding, over all ranks; for the throughput."""
-        ...
 
     @property
     def epoch(self) -> float:
         """Epochs completed before this step."""
-        ...
 
 
 Steps: TypeAlias = Callable[[int], Iterator[TrainingStep[B]]]

@@ -32,12 +32,7 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     missing = [name for name in state if name not in weights and ties.get(name) not in weights]
     unknown = [name for name in weights if name not in state]
     if missing or unknown:
-        raise UserError(
-            f"{source} does not fit this model: " + "; ".join(_named("missing", missing) + _named("unknown", unknown)),
-            "use the settings that the checkpoint was trained with",
-            code="other-model",
-            where=source,
-        )
+        raise _other_model(source, "; ".join(_named("missing", missing) + _named("unknown", unknown)))
     check_shapes(model, weights, source)
     model.load_state_dict(weights, strict=False)
 
@@ -49,21 +44,17 @@ def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
     for name in sorted(weights.keys() & state.keys()):
         ours, theirs = state[name], weights[name]
         if ours.shape != theirs.shape or ours.is_floating_point() != theirs.is_floating_point():
-            raise UserError(
-                f"{source} does not fit this model: {name} is {tuple(theirs.shape)} ({theirs.dtype}) in the file and "
-                f"{tuple(ours.shape)} ({ours.dtype}) in the model",
-                "use the settings that the checkpoint was trained with",
-                code="other-model",
-                where=source,
-            )
+            in_file, in_model = (f"{tuple(tensor.shape)} ({tensor.dtype})" for tensor in (theirs, ours))
+            raise _other_model(source, f"{name} is {in_file} in the file and {in_model} in the model")
     count, saved = count_parameters(model), sum(tensor.numel() for tensor in weights.values())
     if count > saved:
-        raise UserError(
-            f"{source} does not fit this model: it holds {saved:,} numbers, and the model has {count:,} parameters",
-            "use the settings that the checkpoint was trained with",
-            code="other-model",
-            where=source,
-        )
+        raise _other_model(source, f"it holds {saved:,} numbers, and the model has {count:,} parameters")
+
+
+def _other_model(source: str, difference: str) -> UserError:
+    problem = f"{source} does not fit this model: {difference}"
+    remedy = "use the settings that the checkpoint was trained with"
+    return UserError(problem, remedy, code="other-model", where=source)
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -76,12 +67,9 @@ def check_finite(weights: Tensors, source: str) -> None:
         if not tensor.is_floating_point() or bool(tensor.float().sum().isfinite()):  # the sum is fast
             continue
         if not bool(tensor.float().isfinite().all()):
-            raise UserError(
-                f"{source}: the weight {name} contains NaN or infinite values",
-                "use a different checkpoint: last, or an older step",
-                code="not-finite",
-                where=f"{source}:{name}",
-            )
+            problem = f"{source}: the weight {name} contains NaN or infinite values"
+            remedy = "use a different checkpoint: last, or an older step"
+            raise UserError(problem, remedy, code="not-finite", where=f"{source}:{name}")
 
 
 def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
@@ -106,12 +94,9 @@ def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> No
         if name in order and moment in known:
             shape = parameters[name].shape
             if value.shape not in (shape, torch.Size(())):
-                raise UserError(
-                    f"the checkpoint is damaged: {key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}",
-                    "use a different checkpoint",
-                    code="damaged-file",
-                    where=key,
-                )
+                shapes = f"{key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}"
+                remedy = "use a different checkpoint"
+                raise UserError(f"the checkpoint is damaged: {shapes}", remedy, code="damaged-file", where=key)
             state.setdefault(order.index(name), {})[moment] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
