@@ -28,23 +28,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.attention import recurrent_attention as recurrent
 from regard.attention.attend import masked_softmax, to_float32
 from regard.attention.layouts import PaddedPattern
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.recurrent_attention import (
-    AttentionOutput,
-    HardGumbel,
-    HardReinforce,
-    LocalM,
-    LocalP,
-    SourceAttention,
-    SourceMemory,
-    gaussian,
-    local_window,
-    monotonic_positions,
-    one_hot_argmax,
-    predicted_positions,
-)
+from regard.attention.recurrent_attention import AttentionOutput, SourceAttention, SourceMemory, one_hot_argmax
 from regard.attention.scores import dot, tanh_score
 from regard.attention.scoring import Additive, Concat, Cosine, Dot, General, ScaledDot, Scoring
 
@@ -192,14 +180,14 @@ class SourceAttentionCalls:
         products = parts.products()
         scores = to_float32(products * parts.scale)
         mask, factor = layout.not_padding[:, None], None
-        if isinstance(kind, LocalM):
-            mask = local_window(monotonic_positions(layout, positions), layout, kind.window)
-        elif isinstance(kind, LocalP):
-            centres = predicted_positions(query, layout, kind.weight, kind.vector)
-            mask = local_window(centres, layout, kind.window)
-            factor = gaussian(centres, layout, kind.window / 2)[sentence]
+        if isinstance(kind, recurrent.LocalM):
+            mask = recurrent.local_window(recurrent.monotonic_positions(layout, positions), layout, kind.window)
+        elif isinstance(kind, recurrent.LocalP):
+            centres = recurrent.predicted_positions(query, layout, kind.weight, kind.vector)
+            mask = recurrent.local_window(centres, layout, kind.window)
+            factor = recurrent.gaussian(centres, layout, kind.window / 2)[sentence]
         mask = mask[sentence].expand_as(scores)
-        hard = isinstance(kind, HardGumbel | HardReinforce)
+        hard = isinstance(kind, recurrent.HardGumbel | recurrent.HardReinforce)
         weights = one_hot_argmax(scores.masked_fill(~mask, -torch.inf)) if hard else masked_softmax(scores, mask)
         weights = weights if factor is None else weights * factor
         values = memory.values[sentence]

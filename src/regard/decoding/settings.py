@@ -70,17 +70,13 @@ class DecodingSettings(Settings):
     @model_validator(mode="after")
     def _check_search(self) -> Self:
         if self.search == "beam" and self.nbest > self.beam:
-            raise SettingError(
-                "nbest", f"{self.nbest} outputs need `beam = {self.nbest}` or more, not `beam = {self.beam}`"
-            )
+            problem = f"{self.nbest} outputs need `beam = {self.nbest}` or more, not `beam = {self.beam}`"
+            raise SettingError("nbest", problem)
         if self.search == "greedy" and self.nbest > 1:
             raise SettingError("nbest", f'greedy search gives one output, not {self.nbest}; set `search = "beam"`')
         if self.search == "mask_predict" and self.nbest > self.length_candidates:
-            raise SettingError(
-                "nbest",
-                f"{self.nbest} outputs need `length_candidates = {self.nbest}` or more, "
-                f"not `length_candidates = {self.length_candidates}`",
-            )
+            needed = f"{self.nbest} outputs need `length_candidates = {self.nbest}` or more"
+            raise SettingError("nbest", f"{needed}, not `length_candidates = {self.length_candidates}`")
         return self
 
     def no_effect(self) -> Iterator[Unused]:

@@ -136,45 +136,29 @@ class LayerSettings(ModelSettings):
     @model_validator(mode="after")
     def check(self) -> Self:
         if self.head_dim is None and self.d_model % self.num_heads:
-            raise SettingError(
-                "num_heads",
-                f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; "
-                "change one of them, or set the size of a head with head_dim",
-            )
+            problem = f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}"
+            raise SettingError("num_heads", f"{problem}; change one of them, or set the size of a head with head_dim")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise SettingError("d_model", f"positions = sinusoidal needs an even d_model, not {self.d_model}")
         if self.relative_positions != "none" and self.positions not in ("sinusoidal", "learned"):
-            raise SettingError(
-                "relative_positions",
-                f"relative_positions = {self.relative_positions} needs positions = sinusoidal or learned, not "
-                f"{self.positions}; for one kind alone write positions = {self.relative_positions}",
-            )
+            kind = self.relative_positions
+            problem = f"relative_positions = {kind} needs positions = sinusoidal or learned, not {self.positions}"
+            raise SettingError("relative_positions", f"{problem}; for one kind alone write positions = {kind}")
         if self.attention_positions == "rotary" and self.head_width % 2:
             raise SettingError("num_heads", f"positions = rotary needs an even head size, not {self.head_width}")
         if self.attention_positions == "rotary" and self.score not in ("scaled_dot", "dot", "cosine"):
-            raise SettingError(
-                "score",
-                f"positions = rotary needs a dot product, not score = {self.score}; "
-                "change one of the two, for example to positions = alibi",
-            )
+            problem = f"positions = rotary needs a dot product, not score = {self.score}"
+            raise SettingError("score", f"{problem}; change one of the two, for example to positions = alibi")
         if self.attention_positions == "relative" and self.score != "scaled_dot":
-            raise SettingError(
-                "score",
-                f"positions = relative needs score = scaled_dot, not {self.score}; "
-                "change one of the two, for example to positions = alibi",
-            )
+            problem = f"positions = relative needs score = scaled_dot, not {self.score}"
+            raise SettingError("score", f"{problem}; change one of the two, for example to positions = alibi")
         if self.positions == "buckets" and self.max_distance <= self.buckets // 2:
-            raise SettingError(
-                "max_distance",
-                f"max_distance = {self.max_distance} leaves no groups of distances; "
-                f"positions = buckets needs more than buckets / 2 = {self.buckets // 2}",
-            )
+            needed = f"positions = buckets needs more than buckets / 2 = {self.buckets // 2}"
+            problem = f"max_distance = {self.max_distance} leaves no groups of distances; {needed}"
+            raise SettingError("max_distance", problem)
         if self.combine == "concat" and self.positions in ("rotary", "relative", "alibi", "buckets", "none"):
-            raise SettingError(
-                "combine",
-                f"combine = concat needs vectors of positions, and positions = {self.positions} has none; "
-                "use combine = add, or positions = sinusoidal or learned",
-            )
+            problem = f"combine = concat needs vectors of positions, and positions = {self.positions} has none"
+            raise SettingError("combine", f"{problem}; use combine = add, or positions = sinusoidal or learned")
         return self
 
     @property

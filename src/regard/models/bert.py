@@ -32,15 +32,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Layout, Packed, Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.config import Field, SettingError
-from regard.layers.blocks import (
-    ACTIVATION,
-    ACTIVATIONS,
-    Activation,
-    ActivationKind,
-    EncoderLayer,
-    FeedForward,
-    TransformerStack,
-)
+from regard.layers import blocks
 from regard.layers.embeddings import OutputProjection
 from regard.layers.norms import LayerNorm
 from regard.layers.positions import Learned
@@ -51,7 +43,7 @@ from regard.models.settings import ModelSettings, counted, fill_from_size
 INIT_STD = 0.02
 """Standard deviation of all weights at the start, as in the authors' code; the paper does not give it."""
 
-POOLER_ACTIVATIONS: dict[str, Activation] = {"tanh": torch.tanh, "relu": torch.relu}
+POOLER_ACTIVATIONS: dict[str, blocks.Activation] = {"tanh": torch.tanh, "relu": torch.relu}
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": dict(layers=2, d_model=128, num_heads=2, d_ff=512),
@@ -78,7 +70,7 @@ class BertSettings(ModelSettings):
     layers: int = Field(12, gt=0, description="number of layers")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the attention weights")
-    activation: ActivationKind = Field("gelu", description=ACTIVATION)
+    activation: blocks.ActivationKind = Field("gelu", description=blocks.ACTIVATION)
     pooler: Literal["tanh", "relu"] = Field(
         "tanh", description="activation function of the pooled vector: tanh (BERT, RoBERTa) or relu (DistilBERT)"
     )
@@ -99,10 +91,8 @@ class BertSettings(ModelSettings):
     @model_validator(mode="after")
     def check(self) -> Self:
         if self.d_model % self.num_heads:
-            raise SettingError(
-                "num_heads",
-                f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; change one of them",
-            )
+            problem = f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}; change one of them"
+            raise SettingError("num_heads", problem)
         return self
 
     @property
@@ -140,10 +130,10 @@ class Bert(TransformerBackbone):
         def residual() -> PostNorm:
             return PostNorm(LayerNorm(s.d_model, s.epsilon), s.dropout)
 
-        self.layers = TransformerStack(
-            EncoderLayer(
+        self.layers = blocks.TransformerStack(
+            blocks.EncoderLayer(
                 MultiHeadAttention(s.d_model, s.num_heads, s.attention_dropout),
-                FeedForward(s.d_model, s.d_ff, activation=ACTIVATIONS[s.activation]),
+                blocks.FeedForward(s.d_model, s.d_ff, activation=blocks.ACTIVATIONS[s.activation]),
                 residual,
             )
             for _ in range(s.layers)
@@ -206,7 +196,7 @@ class MaskedTokens(nn.Module):
     def __init__(self, settings: BertSettings, vocabulary: int) -> None:
         super().__init__()
         self.dense = nn.Linear(settings.d_model, settings.d_model)
-        self.activation = ACTIVATIONS[settings.activation]
+        self.activation = blocks.ACTIVATIONS[settings.activation]
         self.norm = nn.LayerNorm(settings.d_model, eps=settings.epsilon)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         truncated_normal(self.dense)

@@ -43,13 +43,11 @@ class MaskedSettings(TransformerSettings):
     @model_validator(mode="after")
     def check_positions(self) -> Self:
         if self.positions == "none":
-            raise SettingError(
-                "positions", "positions = none gives all masked tokens the same prediction; choose another kind"
-            )
+            problem = "positions = none gives all masked tokens the same prediction; choose another kind"
+            raise SettingError("positions", problem)
         if self.decoder_layer != "attention":
-            raise SettingError(
-                "decoder_layer", "a masked decoder reads the whole target, which only attention can; write attention"
-            )
+            problem = "a masked decoder reads the whole target, which only attention can; write attention"
+            raise SettingError("decoder_layer", problem)
         return self
 
     @property

@@ -33,14 +33,7 @@ from regard.config import Field, SettingError, by_kind
 from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import CELL, CellKind, Recurrent
-from regard.models.backbone import (
-    LayerFactory,
-    LayerSettings,
-    TransformerBackbone,
-    build_combine,
-    build_positions,
-    xavier,
-)
+from regard.models import backbone
 from regard.models.bert import Bert, BertSettings, truncated_normal
 from regard.models.language_bidirectional import (
     BidirectionalLanguageModel,
@@ -52,7 +45,7 @@ from regard.models.settings import ModelSettings, counted
 from regard.plugins import Registry
 
 
-class TransformerEncoderSettings(LayerSettings):
+class TransformerEncoderSettings(backbone.LayerSettings):
     """Settings of a Transformer encoder."""
 
     kind: Literal["transformer"] = "transformer"
@@ -96,7 +89,7 @@ class TransformerEncoderSettings(LayerSettings):
         return ", ".join([f"{name}, {layers}, {self.pooling} pooling", *self.variations])
 
 
-class TransformerEncoder(TransformerBackbone):
+class TransformerEncoder(backbone.TransformerBackbone):
     """Token and segment embeddings, Transformer layers, pooling."""
 
     def __init__(self, settings: TransformerEncoderSettings, vocabulary: int) -> None:
@@ -105,14 +98,14 @@ class TransformerEncoder(TransformerBackbone):
         self.window, self.causal = s.window, s.causal
         self.words = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale)
         self.segments = TokenEmbedding(s.segments, s.d_model, scale=s.embedding_scale)
-        self.positions = build_positions(s)
-        self.combine = build_combine(s)
+        self.positions = backbone.build_positions(s)
+        self.combine = backbone.build_combine(s)
         self.dropout = nn.Dropout(s.dropout)
-        build = LayerFactory(s, self.positions)
+        build = backbone.LayerFactory(s, self.positions)
         self.layers = build.encoder_layers(s.layers, s.causal)
         self.norm = build.final_norm()
         self.pooler = POOLERS[s.pooling](s.d_model)
-        self.apply(xavier)
+        self.apply(backbone.xavier)
 
     def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
         """Tokens, and the segment of each (*), 0 by default -> h (*, D)."""

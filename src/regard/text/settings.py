@@ -46,11 +46,8 @@ class TextSettings(Settings):
             message = f'BPE-dropout needs merges, which kind {self.kind!r} does not have; write kind = "bpe"'
             raise SettingError("dropout", message)
         if self.vocab_size < MIN_VOCAB_SIZE[self.kind]:
-            raise SettingError(
-                "vocab_size",
-                f"{self.vocab_size} is too small: kind {self.kind!r} needs at least {MIN_VOCAB_SIZE[self.kind]}, "
-                "for special tokens and bytes",
-            )
+            problem = f"{self.vocab_size} is too small: kind {self.kind!r} needs at least {MIN_VOCAB_SIZE[self.kind]}"
+            raise SettingError("vocab_size", f"{problem}, for special tokens and bytes")
         return self
 
 

@@ -8,16 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from regard.messages import Message, localize
-from regard.training.events import (
-    Event,
-    Log,
-    Note,
-    StepCompleted,
-    TrainingEnded,
-    TrainingStarted,
-    TrainRecord,
-    ValidationRecord,
-)  # fmt: skip
+from regard.training import events
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,21 +26,21 @@ class PlainConsole:
         self._stream = stream or sys.stderr
         self._max_steps = 0
 
-    def log(self, event: Event) -> None:
+    def log(self, event: events.Event) -> None:
         """Print one line; a validation has three more for each sample."""
         match event:
-            case TrainingStarted(step, max_steps):
+            case events.TrainingStarted(step, max_steps):
                 self._max_steps = max_steps
                 if step:
                     self._print(Message("resuming after step {step}", step=step))
-            case TrainRecord():
+            case events.TrainRecord():
                 steps = f"{event.step}/{self._max_steps}"
                 record, time = format_record(event), format_duration(event.seconds_left)
                 self._print(Message("step {steps}  {record}  {time} left", steps=steps, record=record, time=time))
-            case ValidationRecord():
+            case events.ValidationRecord():
                 for line in format_validation(event):
                     self._print(line)
-            case Note(text):
+            case events.Note(text):
                 self._print(text)
 
     def _print(self, text: str) -> None:
@@ -72,28 +63,28 @@ class LiveConsole:
         self._bar = Progress(*columns, console=console)
         self._task: TaskID = self._bar.add_task(localize(Message("starting")), total=None)
 
-    def log(self, event: Event) -> None:
+    def log(self, event: events.Event) -> None:
         """Update the bar, or print lines above it."""
         with suppress(OSError):
             self._show(event)
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: events.Event) -> None:
         match event:
-            case TrainingStarted(step, max_steps):
+            case events.TrainingStarted(step, max_steps):
                 self._bar.update(self._task, total=max_steps, completed=step)
                 self._bar.start()
-            case StepCompleted(step):
+            case events.StepCompleted(step):
                 self._bar.update(self._task, completed=step)
-            case TrainRecord():
+            case events.TrainRecord():
                 record, time = format_record(event), format_duration(event.seconds_left)
                 text = localize(Message("{record}  {time} left", record=record, time=time))
                 self._bar.update(self._task, completed=event.step, description=text)
-            case ValidationRecord():
+            case events.ValidationRecord():
                 for line in format_validation(event):
                     self._print(line)
-            case Note(text):
+            case events.Note(text):
                 self._print(text)
-            case TrainingEnded():
+            case events.TrainingEnded():
                 self._bar.stop()
 
     def _print(self, text: str) -> None:
@@ -101,7 +92,7 @@ class LiveConsole:
         self._bar.console.print(localize(text), markup=False, highlight=False, soft_wrap=True)
 
 
-def build_console(stream: TextIO | None = None) -> Log:
+def build_console(stream: TextIO | None = None) -> events.Log:
     """Make a live console if the stream is a terminal, else a plain one."""
     from rich.console import Console
 
@@ -109,7 +100,7 @@ def build_console(stream: TextIO | None = None) -> Log:
     return LiveConsole(console) if console.is_terminal else PlainConsole(stream)
 
 
-def format_record(record: TrainRecord) -> str:
+def format_record(record: events.TrainRecord) -> str:
     """Format negative log-likelihood, perplexity, speed and learning rate. The loss is added if it is another number,
     because of label smoothing or penalties."""
     perplexity = f"ppl {record.perplexity:.2f}  " if record.perplexity < MAX_PERPLEXITY else ""
@@ -119,7 +110,7 @@ def format_record(record: TrainRecord) -> str:
     )
 
 
-def format_validation(record: ValidationRecord) -> list[str]:
+def format_validation(record: events.ValidationRecord) -> list[str]:
     """Format the metrics on one line, then the samples. The validation loss is the negative log-likelihood, and is
     named as that of training; a task for which it is more has both metrics."""
     loss = "loss" if "nll" in record.metrics else "nll"

@@ -15,18 +15,9 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.runtime import World, autocast
+from regard.training import events
 from regard.training.checkpoint import Checkpoints
 from regard.training.distributed import all_reduce_max, broadcast_from_rank0, unwrap
-from regard.training.events import (
-    Event,
-    Log,
-    Note,
-    StepCompleted,
-    TrainingEnded,
-    TrainingStarted,
-    TrainRecord,
-    ValidationRecord,
-)  # fmt: skip
 from regard.training.interruption import Interruption
 from regard.training.optimizer import Schedule
 from regard.training.settings import TrainingSettings
@@ -55,7 +46,7 @@ def fit(
     settings: TrainingSettings,
     world: World,
     checkpoints: Checkpoints,
-    log: Log,
+    log: events.Log,
     schedule: Schedule,
 ) -> Outcome:
     """Train `model`, which `place` returned, until the first limit; resume from the newest checkpoint, if any."""
@@ -68,7 +59,7 @@ def fit(
                 reason = stop
                 break
             run.train(step)
-            run.send(StepCompleted(run.progress.step))
+            run.send(events.StepCompleted(run.progress.step))
             if run.due(settings.log_every):
                 run.report()
             is_best = run.due(settings.validate_every) and run.validate()
@@ -89,7 +80,7 @@ class _Loop(Generic[B]):
         settings: TrainingSettings,
         world: World,
         checkpoints: Checkpoints,
-        log: Log,
+        log: events.Log,
         schedule: Schedule,
     ) -> None:
         self.task, self.model, self.settings, self.world = task, model, settings, world
@@ -105,18 +96,18 @@ class _Loop(Generic[B]):
     @contextmanager
     def opened(self) -> Iterator[Interruption]:
         """Send the first and the last event, and handle Ctrl-C as a request to stop."""
-        self.send(TrainingStarted(self.progress.step, self.settings.max_steps))
+        self.send(events.TrainingStarted(self.progress.step, self.settings.max_steps))
         if self.notes:
-            self.send(Note("\n".join(self.notes)))
+            self.send(events.Note("\n".join(self.notes)))
         self.model.train()
         try:
             with Interruption(ignore_repeated=self.world.size > 1) as interruption:
                 self.accumulator.resume()
                 yield interruption
         finally:
-            self.send(TrainingEnded())
+            self.send(events.TrainingEnded())
 
-    def send(self, event: Event) -> None:
+    def send(self, event: events.Event) -> None:
         """Send an event to the log, from rank 0 only."""
         if self.world.is_main:
             self.log.log(event)
@@ -167,7 +158,7 @@ class _Loop(Generic[B]):
         is_best = progress.record_validation(validation.metrics)
         self._tick()
         samples = list(validation.samples)[: self.settings.samples]
-        self.send(ValidationRecord(progress.step, progress.metrics, is_best, progress.seconds, samples))
+        self.send(events.ValidationRecord(progress.step, progress.metrics, is_best, progress.seconds, samples))
         self.accumulator.resume()
         return is_best
 
@@ -202,7 +193,7 @@ class _Loop(Generic[B]):
         self._tick()
         progress, accumulator = self.progress, self.accumulator
         loss, nll = accumulator.means()
-        record = TrainRecord(
+        record = events.TrainRecord(
             step=progress.step,
             epoch=progress.epoch,
             loss=loss,
