@@ -38,19 +38,7 @@ from regard.text.inputs import order_tokens
 from regard.text.roberta import RobertaTokenizer, parse_merges
 from regard.training.weights import rename
 
-SHAPE = {
-    "d_model": "hidden_size",
-    "num_heads": "num_attention_heads",
-    "d_ff": "intermediate_size",
-    "layers": "num_hidden_layers",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "activation": "hidden_act",
-    "max_positions": "max_position_embeddings",
-    "segments": "type_vocab_size",
-    "epsilon": "layer_norm_eps",
-}
-"""Our settings, and the keys of config.json."""
+SHAPE: dict[str, str] = folders.NAMES["bert"]["settings"]
 
 VOCAB_FILE = "vocab.txt"
 VOCAB, MERGES = "vocab.json", "merges.txt"
@@ -58,34 +46,8 @@ VOCAB, MERGES = "vocab.json", "merges.txt"
 POOLER_ACTIVATION = "pooler_activation"
 """A key that transformers does not have, for models that are read as a BERT."""
 
-FIXED_VALUES = {
-    "model_type": "bert",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
-"""Keys of config.json that have only one supported value, which is the default."""
-
-MODULES = {
-    r"^bert\.words\b": "bert.embeddings.word_embeddings",
-    r"^bert\.positions\.table\b": "bert.embeddings.position_embeddings",
-    r"^bert\.segments\b": "bert.embeddings.token_type_embeddings",
-    r"^bert\.norm\b": "bert.embeddings.LayerNorm",
-    r"^bert\.pooler\b": "bert.pooler.dense",
-    r"^bert\.layers\b": "bert.encoder.layer",
-    r"\battention\.(query|key|value)\b": r"attention.self.\1",
-    r"\.attention\.output\b": ".attention.output.dense",
-    r"\battention_residual\.norm\b": "attention.output.LayerNorm",
-    r"\bfeedforward\.fc1\b": "intermediate.dense",
-    r"\bfeedforward\.fc2\b": "output.dense",
-    r"\bfeedforward_residual\.norm\b": "output.LayerNorm",
-    r"^masked\.dense\b": "cls.predictions.transform.dense",
-    r"^masked\.norm\b": "cls.predictions.transform.LayerNorm",
-    r"^masked\.bias\b": "cls.predictions.bias",
-    r"^next\b": "cls.seq_relationship",
-}
-"""Our names of modules, and those of transformers; replaced one after another."""
+FIXED_VALUES: Config = folders.NAMES["bert"]["fixed"]
+MODULES: dict[str, str] = folders.NAMES["bert"]["modules"]
 
 POOLER, MASKED, NEXT = OPTIONAL = ("bert.pooler.", "masked.", "next.")
 """Modules that a folder may lack completely."""
@@ -97,56 +59,16 @@ ARCHITECTURES: dict[tuple[bool, ...], str] = {
 }
 """Classes of transformers for a BERT with or without each pretraining head."""
 
-TIED = {
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
-}
-"""Copies of tied weights in older folders, and what they must be equal to."""
+TIED: dict[str, str] = folders.NAMES["bert"]["tied"]
 IMPLIED = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids", *TIED)
 """Redundant tensors of older folders: position ids, and copies of the tied word vectors and biases."""
 
 POSITIONS, SEGMENTS = "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight"
 
-ROBERTA_MODULES = {
-    r"^roberta\.": "bert.",
-    r"^(embeddings|encoder|pooler)\.": r"bert.\1.",
-    r"^lm_head\.(dense|layer_norm)\b": r"cls.predictions.transform.\1",
-    r"^lm_head\.": "cls.predictions.",
-    r"\blayer_norm\b": "LayerNorm",
-    r"^classifier\.dense\b": "bert.pooler.dense",
-    r"^classifier\.out_proj\b": "classifier",
-}
-"""Names of modules in RoBERTa, and in BERT."""
-DISTILBERT_MODULES = {
-    r"^distilbert\.": "bert.",
-    r"^(embeddings|transformer)\.": r"bert.\1.",
-    r"\.transformer\.layer\.": ".encoder.layer.",
-    r"\.attention\.q_lin\b": ".attention.self.query",
-    r"\.attention\.k_lin\b": ".attention.self.key",
-    r"\.attention\.v_lin\b": ".attention.self.value",
-    r"\.attention\.out_lin\b": ".attention.output.dense",
-    r"\.sa_layer_norm\b": ".attention.output.LayerNorm",
-    r"\.ffn\.lin1\b": ".intermediate.dense",
-    r"\.ffn\.lin2\b": ".output.dense",
-    r"\.output_layer_norm\b": ".output.LayerNorm",
-    r"^vocab_transform\b": "cls.predictions.transform.dense",
-    r"^vocab_layer_norm\b": "cls.predictions.transform.LayerNorm",
-    r"^vocab_projector\.weight$": "cls.predictions.decoder.weight",
-    r"^vocab_projector\.bias$": "cls.predictions.bias",
-    r"^pre_classifier\b": "bert.pooler.dense",
-}
-"""Names of modules in DistilBERT, and in BERT; replaced one after another."""
-DISTILBERT_KEYS = {
-    "dim": "hidden_size",
-    "n_heads": "num_attention_heads",
-    "hidden_dim": "intermediate_size",
-    "n_layers": "num_hidden_layers",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-    "activation": "hidden_act",
-}
-"""Keys of config.json in DistilBERT, and in BERT."""
-ROBERTA_FIXED = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+ROBERTA_MODULES: dict[str, str] = folders.NAMES["roberta"]["modules"]
+DISTILBERT_MODULES: dict[str, str] = folders.NAMES["distilbert"]["modules"]
+DISTILBERT_KEYS: dict[str, str] = folders.NAMES["distilbert"]["settings"]
+ROBERTA_FIXED: Config = folders.NAMES["roberta"]["fixed"]
 
 
 @dataclass(frozen=True)

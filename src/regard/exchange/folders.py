@@ -35,13 +35,15 @@ from torch import Tensor
 from regard.config import SettingError
 from regard.errors import UserError
 from regard.files import JsonObject, default_permissions, replacing, write_json
-from regard.reading import check_type, nearest_file, read_json, require_regular
+from regard.reading import check_type, nearest_file, read_json, read_toml, require_regular
 from regard.training.weights import Tensors as Tensors
 
 if TYPE_CHECKING:
     from onnx import GraphProto
 
 Config = JsonObject
+NAMES: JsonObject = read_toml(Path(__file__).with_name("names.toml"))
+"""What other libraries call settings and weights, by model."""
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"

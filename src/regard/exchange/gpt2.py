@@ -35,43 +35,10 @@ from regard.training.weights import rename
 
 END, BIAS = "<|endoftext|>", "embedding.bias"
 
-SHAPE = {
-    "d_model": "n_embd",
-    "num_heads": "n_head",
-    "layers": "n_layer",
-    "dropout": "resid_pdrop",
-    "attention_dropout": "attn_pdrop",
-    "activation": "activation_function",
-    "max_positions": "n_positions",
-}
-"""Our settings, and the keys of config.json."""
-FIXED_VALUES = {
-    "model_type": "gpt2",
-    "layer_norm_epsilon": 1e-5,
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-    "tie_word_embeddings": True,
-}
-"""Keys of config.json that have only one supported value, which is the default."""
-OUR_VALUES = {
-    "norm": "pre", "positions": "learned", "tie": "output", "output_bias": True, "scale_embeddings": False,
-    "begin_symbol": False,
-}  # fmt: skip
-"""Our settings that every GPT-2 has."""
-
-MODULES = {
-    r"^embedding\b": "wte",
-    r"^positions\.table\b": "wpe",
-    r"^layers\.": "h.",
-    r"\.attention_residual\.norm\b": ".ln_1",
-    r"\.feedforward_residual\.norm\b": ".ln_2",
-    r"\.attention\.output\b": ".attn.c_proj",
-    r"\.feedforward\.fc1\b": ".mlp.c_fc",
-    r"\.feedforward\.fc2\b": ".mlp.c_proj",
-    r"^norm\b": "ln_f",
-}
-"""Our names of modules, and those of transformers; replaced one after another."""
+SHAPE: dict[str, str] = folders.NAMES["gpt2"]["settings"]
+FIXED_VALUES: Config = folders.NAMES["gpt2"]["fixed"]
+OUR_VALUES: Config = folders.NAMES["gpt2"]["ours"]
+MODULES: dict[str, str] = folders.NAMES["gpt2"]["modules"]
 CONSTANT = (".attn.bias", ".attn.masked_bias")
 """Masks in older folders."""
 

@@ -46,21 +46,11 @@ NEVER_BIAS = -1e3
 ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
 
-SHAPE = {
-    "d_model": "d_model",
-    "num_heads": "encoder_attention_heads",
-    "d_ff": "encoder_ffn_dim",
-    "encoder_layers": "encoder_layers",
-    "decoder_layers": "decoder_layers",
-    "dropout": "dropout",
-    "attention_dropout": "attention_dropout",
-    "activation_dropout": "activation_dropout",
-    "activation": "activation_function",
-}
+SHAPE: dict[str, str] = folders.NAMES["marian"]["settings"]
 """Our settings, and the keys of config.json. The decoder has its own keys for heads and inner width."""
 
 SAME_IN_DECODER = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
-FIXED_VALUES = {"normalize_embedding": False, "static_position_embeddings": True, "is_decoder": False}
+FIXED_VALUES: Config = folders.NAMES["marian"]["fixed"]
 EXPORTABLE = {
     "positions": "sinusoidal", "relative_positions": "none", "combine": "add", "score": "scaled_dot", "window": 0,
     "head_dim": None,
@@ -69,20 +59,7 @@ EXPORTABLE = {
 }  # fmt: skip
 """Our settings that have only one value in Marian and Pegasus."""
 
-MODULES = {
-    r"^(encoder|decoder)\.(\d+)": r"model.\1.layers.\2",
-    r"^(encoder|decoder)_norm\b": r"model.\1.layer_norm",
-    r"\.attention\.": ".self_attn.",
-    r"\.cross_attention\.": ".encoder_attn.",
-    r"_attn\.(q|k|v)(uery|ey|alue)\b": r"_attn.\1_proj",
-    r"_attn\.output\b": "_attn.out_proj",
-    r"\battention_residual\.norm\b": "self_attn_layer_norm",
-    r"\bcross_attention_residual\.norm\b": "encoder_attn_layer_norm",
-    r"\bfeedforward_residual\.norm\b": "final_layer_norm",
-    r"\bfeedforward\.fc1\b": "fc1",
-    r"\bfeedforward\.fc2\b": "fc2",
-}
-"""Our names of modules, and those of transformers; replaced one after another."""
+MODULES: dict[str, str] = folders.NAMES["marian"]["modules"]
 
 SHARED, SRC, TGT, OUT = (
     "model.shared.weight",

@@ -65,46 +65,11 @@ MAX_ITEMS = 1 << 16
 MarianConfig = dict[str, str | list[str]]
 BIAS, OUTPUT = "decoder_ff_logit_out_b", "decoder_ff_logit_out_W"
 END, UNKNOWN = "</s>", "<unk>"
-FIXED_VALUES = {
-    "type": ("transformer",),
-    "transformer-preprocess": ("",),
-    "transformer-postprocess": ("dan", "nad"),
-    "transformer-postprocess-emb": ("d", ""),
-    "transformer-postprocess-top": ("",),
-    "transformer-ffn-depth": ("2",),
-    "transformer-train-position-embeddings": ("false",),
-    "transformer-no-projection": ("false",),
-    "input-types": ("[]", ""),
-    "lemma-dim-emb": ("0",),
-    "layer-normalization": ("false",),
-}
-"""Settings, and their values that can be read; a missing one is fine."""
-SHAPE = {
-    "d_model": "dim-emb",
-    "num_heads": "transformer-heads",
-    "d_ff": "transformer-dim-ffn",
-    "encoder_layers": "enc-depth",
-    "decoder_layers": "dec-depth",
-}
-"""Our settings, and theirs."""
+FIXED_VALUES: dict[str, list[str]] = folders.NAMES["marian_binary"]["fixed"]
+SHAPE: dict[str, str] = folders.NAMES["marian_binary"]["settings"]
 DECODERS = {"self-attention": "attention", "rnn": "ssru"}
 """Values of transformer-decoder-autoreg, and of model.decoder_layer."""
-SUBLAYERS = {
-    r"\.attention\.input\.weight$": "_rnn_W",
-    r"\.attention\.forget\.weight$": "_rnn_Wf",
-    r"\.attention\.forget\.bias$": "_rnn_bf",
-    r"\.attention_residual\.norm\.": "_self_Wo_ln_",
-    r"\.cross_attention_residual\.norm\.": "_context_Wo_ln_",
-    r"\.feedforward_residual\.norm\.": "_ffn_ffn_ln_",
-    r"\.attention\.(q|k|v|o)\w+\.weight$": r"_self_W\1",
-    r"\.attention\.(q|k|v|o)\w+\.bias$": r"_self_b\1",
-    r"\.cross_attention\.(q|k|v|o)\w+\.weight$": r"_context_W\1",
-    r"\.cross_attention\.(q|k|v|o)\w+\.bias$": r"_context_b\1",
-    r"\.feedforward\.fc(\d)\.weight$": r"_ffn_W\1",
-    r"\.feedforward\.fc(\d)\.bias$": r"_ffn_b\1",
-    r"_ln_weight$": "_ln_scale",
-}
-"""Ends of our names, and of theirs; replaced one after another."""
+SUBLAYERS: dict[str, str] = folders.NAMES["marian_binary"]["modules"]
 
 
 def find_marian_file(folder: Path) -> Path | None:

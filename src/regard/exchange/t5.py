@@ -32,34 +32,10 @@ SYMBOLS = ("<pad>", "</s>", "<unk>")
 MAX_LENGTH = 512
 """The longest texts of T5's training; the model has no limit."""
 
-SHAPE = {
-    "d_model": "d_model",
-    "num_heads": "num_heads",
-    "head_dim": "d_kv",
-    "d_ff": "d_ff",
-    "encoder_layers": "num_layers",
-    "dropout": "dropout_rate",
-    "buckets": "relative_attention_num_buckets",
-    "activation": "feed_forward_proj",
-}
-"""Our settings, and the keys of config.json."""
-FIXED_VALUES = {"layer_norm_epsilon": 1e-6, "is_encoder_decoder": True}
-OUR_VALUES = {"norm": "pre", "norm_kind": "rms", "bias": False, "score": "dot", "positions": "buckets"}
-"""Our settings that every T5 has."""
-
-MODULES = {
-    r"^(encoder|decoder)\.(\d+)\.": r"\1.block.\2.layer.",
-    r"^encoder\.(.*)layer\.feedforward": r"encoder.\1layer.1.feedforward",
-    r"^decoder\.(.*)layer\.feedforward": r"decoder.\1layer.2.feedforward",
-    r"\.layer\.attention\.(q|k|v|o)(uery|ey|alue|utput)\b": r".layer.0.SelfAttention.\1",
-    r"\.layer\.cross_attention\.(q|k|v|o)(uery|ey|alue|utput)\b": r".layer.1.EncDecAttention.\1",
-    r"\.layer\.attention_residual\.norm\b": ".layer.0.layer_norm",
-    r"\.layer\.cross_attention_residual\.norm\b": ".layer.1.layer_norm",
-    r"\.feedforward_residual\.norm\b": ".layer_norm",
-    r"\.feedforward\.fc2\b": ".DenseReluDense.wo",
-    r"^(encoder|decoder)_norm\b": r"\1.final_layer_norm",
-}
-"""Our names of modules, and those of transformers; replaced one after another."""
+SHAPE: dict[str, str] = folders.NAMES["t5"]["settings"]
+FIXED_VALUES: Config = folders.NAMES["t5"]["fixed"]
+OUR_VALUES: Config = folders.NAMES["t5"]["ours"]
+MODULES: dict[str, str] = folders.NAMES["t5"]["modules"]
 FIRST = {False: {"fc1": "wi"}, True: {"fc1": "wi_0", "gate": "wi_1"}}
 """The first layers of the feed-forward network, without and with a gate."""
 UNUSED = "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
