@@ -1,5 +1,6 @@
 """regard translate: documents with their markup, and glossaries."""
 
+import gzip
 import io
 import zipfile
 from pathlib import Path
@@ -62,3 +63,26 @@ def test_terms_of_a_glossary_are_used(trained: Path, tmp_path: Path) -> None:
 )
 def test_options_that_have_no_effect_are_errors(trained: Path, options: tuple[object, ...], code: str) -> None:
     assert fails("translate", trained, *options).code == code
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.XML.gz", "a.rtf", "test.fr"])
+def test_an_unknown_extension_is_refused(trained: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    content = b"<a>one two three</a>\n"
+    file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert fails("translate", trained, "-i", file, "-o", tmp_path / "out").code == "unsupported-file"
+    assert not (tmp_path / "out").exists()
+    assert regard("translate", trained, "-i", file, "--format", "html").out == "<a>eins zwei drei</a>\n"
+
+
+@pytest.mark.parametrize("name", ["a", "a.txt", "a.TXT", "a.txt.gz"])
+def test_files_of_lines_need_no_format(trained: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(b"one two three\n") if name.endswith(".gz") else b"one two three\n")
+    assert regard("translate", trained, "-i", file).out == "eins zwei drei\n"
+
+
+def test_a_compressed_document_is_a_document(trained: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html.gz"
+    file.write_bytes(gzip.compress(PAGE.encode()))
+    assert regard("translate", trained, "-i", file).out == TRANSLATED

@@ -6,27 +6,12 @@ from collections.abc import Callable
 
 import docx  # type: ignore[import-not-found, unused-ignore]
 import polib  # type: ignore[import-not-found, import-untyped, unused-ignore]
-import pytest
-import srt  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.documents.translators import Translate, anything, backwards, identity
+from tests.documents.translators import anything, backwards, identity, refused, translated
 
 from regard.documents.document import open_file
 from regard.documents.segment import Segment, SegmentTranslation
-from regard.errors import UserError
-
-
-def translated(name: str, content: bytes, translate: Translate = backwards, **options: object) -> bytes:
-    document = open_file(name, content, language="en", **options)  # type: ignore[arg-type]
-    return document.render([translate(segment) for segment in document.segments])
-
-
-def refused(name: str, content: bytes) -> str:
-    with pytest.raises(UserError) as error:
-        open_file(name, content)
-    return error.value.code
-
 
 # ---- text and HTML ---------------------------------------------------------------------------------------------------
 
@@ -49,43 +34,6 @@ def test_a_page_keeps_the_encoding_that_it_declares() -> None:
     chinese = '<meta charset="GB2312"><p>朱镕基</p>'.encode("gbk")  # 镕 is not in gb2312; browsers show it
     assert translated("a.html", chinese, identity) == chinese
     assert refused("a.html", b'<meta charset="unicode_escape">\\x41') == "bad-text"
-
-
-# ---- subtitles -------------------------------------------------------------------------------------------------------
-
-SUBTITLES = """1
-00:00:01,000 --> 00:00:02,500
-Hello <i>my dear</i>
-friend.
-
-2
-00:00:03,000 --> 00:00:04,000 X1:10
-{\\an8}- Who? - Tom & Jerry.
-- Hi!
-
-3
-00:00:05,000 --> 00:00:06,000
-♪ 12 ♪
-"""
-
-
-def test_subtitles_keep_numbers_and_times() -> None:
-    assert translated("a.srt", SUBTITLES.encode(), identity) == SUBTITLES.encode()
-    result = list(srt.parse(translated("a.srt", SUBTITLES.encode()).decode()))
-    before = list(srt.parse(SUBTITLES))
-    assert [(item.index, item.start, item.end) for item in result] == [(i.index, i.start, i.end) for i in before]
-    assert result[0].content == ".\nFRIEND <i>DEAR MY</i> HELLO"
-    assert result[2].content == before[2].content
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 1000))
-def test_no_translation_breaks_subtitles(seed: int) -> None:
-    translate = anything(seed)
-    crlf = SUBTITLES.replace("\n", "\r\n")
-    for text in (SUBTITLES, crlf):
-        result = list(srt.parse(translated("a.srt", text.encode(), translate).decode()))
-        assert [item.index for item in result] == [1, 2, 3]
 
 
 # ---- messages --------------------------------------------------------------------------------------------------------

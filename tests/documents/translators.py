@@ -3,9 +3,12 @@
 import random
 from collections.abc import Callable, Sequence
 
-from regard.documents.document import Segment, SegmentTranslation, open_document
+import pytest
+
+from regard.documents.document import Segment, SegmentTranslation, open_document, open_file
 from regard.documents.passage import TemplateDocument
 from regard.documents.sentences import word_spans
+from regard.errors import UserError
 
 Translate = Callable[[Segment], SegmentTranslation]
 
@@ -51,3 +54,16 @@ def html(page: str, translate: Translate = backwards, **options: object) -> str:
 
 def text(value: str, translate: Translate = backwards, **options: object) -> str:
     return run(open_document(value, language="en", **options), translate)  # type: ignore[arg-type]
+
+
+def translated(name: str, content: bytes, translate: Translate = backwards, **options: object) -> bytes:
+    document = open_file(name, content, language="en", **options)  # type: ignore[arg-type]
+    return document.render([translate(segment) for segment in document.segments])
+
+
+def refused(name: str, content: bytes, where: str | None = None, **options: object) -> str:
+    """The code of the error that opening a file raises, at this place if one is given."""
+    with pytest.raises(UserError) as error:
+        open_file(name, content, **options)  # type: ignore[arg-type]
+    assert where is None or str(error.value.where) == where
+    return error.value.code

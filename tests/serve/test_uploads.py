@@ -56,6 +56,7 @@ FILES = {
     "a.txt": (b"one two three\n\nsix five four\n", b"eins zwei drei\n\nsechs f\xc3\xbcnf vier\n"),
     "b.html": (b"<p>one two three</p>", b"<p>eins zwei drei</p>"),
     "c.srt": (b"1\n00:00:01,000 --> 00:00:02,000\none two three\n", b"eins zwei drei"),
+    "e.vtt": (b"WEBVTT\n\n00:01.000 --> 00:02.000\none two three\n", b"eins zwei drei"),
     "d.po": (b'msgid ""\nmsgstr ""\n\nmsgid "one two three"\nmsgstr ""\n', b'msgstr "eins zwei drei"'),
 }
 

@@ -11,6 +11,7 @@ import typer
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine, report
 from regard.cli.streams import STDIO
+from regard.documents.document import FILE_FORMATS, MAX_BYTES, file_format, open_file
 from regard.errors import UserError
 from regard.messages import Message
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from regard.tasks.base import AnyTask
     from regard.tasks.languages import Languages
 
-FORMATS = {"lines": "", "text": ".txt", "html": ".html", "srt": ".srt", "po": ".po", "docx": ".docx"}
+FORMATS = {"lines": "", "text": ".txt"} | {ending[1:]: ending for ending in FILE_FORMATS if ending != ".txt"}
 """The values of --format, and the extension of such files."""
 CERTAIN = 0.9
 """The least confidence with which a detected language is used."""
@@ -38,7 +39,7 @@ class DocumentOptions(OptionGroup):
         typer.Option(
             metavar="|".join(FORMATS),
             help="Input format. lines: each line is one sentence. text: plain text, keeps encoding and line ends. "
-            "html, srt, po, docx: keeps the markup [file extension, otherwise lines split into sentences].",
+            "Others: keeps the markup [file extension; without one, lines split into sentences].",
         ),
     ] = None
     glossary: Annotated[
@@ -52,11 +53,11 @@ class DocumentOptions(OptionGroup):
     def ending(self, input_: str) -> str:
         """The format of the input as the ending of a file; "" if each line is a sentence."""
         from regard.cli.options import one_of
-        from regard.documents.document import file_format
+        from regard.data.records import file_ending
 
         if self.format is not None:
             one_of("--format", self.format, tuple(FORMATS))
-        found = "" if input_ == STDIO else file_format(input_)
+        found = "" if input_ == STDIO else file_format(f"file{file_ending(input_)}")
         ending = FORMATS[self.format] if self.format else found if found != ".txt" else ""
         if self.glossary is not None and self.format == "lines":
             problem = "`--glossary` does not work with `--format lines`"
@@ -73,6 +74,24 @@ class DocumentOptions(OptionGroup):
                 raise UserError(problem, remedy, code="conflicting-options", where=name.removeprefix("--"))
         return ending
 
+    def check_lines(self, input_: str, task: "AnyTask") -> None:
+        """Raise a UserError if the extension of the input says that it is not lines of text.
+
+        Lines are in files without an extension, in .txt files, in files named after a language, e.g. test.de, and in
+        files with the extension of the run's own data.
+        """
+        from regard.data.records import file_ending
+        from regard.run_files import SPLITS
+
+        ending = "" if input_ == STDIO or self.format else file_ending(input_)
+        codes = task.languages.codes if task.languages else ()
+        sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]
+        own = {file_ending(name) for source in sources for name in (source.file, source.src) if name}
+        if ending not in {"", ".txt", *(f".{code.lower()}" for code in codes), *own}:
+            problem = f"{input_}: unknown file extension {ending}"
+            remedy = f"use one of {', '.join(FILE_FORMATS)}, or set `--format`, e.g. `--format text`"
+            raise UserError(problem, remedy, code="unsupported-file", where=input_)
+
     def translate(
         self,
         translator: "Translator",
@@ -87,12 +106,12 @@ class DocumentOptions(OptionGroup):
         (input_, text), (source, target) = content, direction
         name = f"{'stdin' if input_ == STDIO else Path(input_).stem}{self.ending(input_)}"
         read = text.encode() if text is not None else read_input(input_)
-        document = self.open(translator, name, read, source)
+        document = self.open(translator, name, read, (source, target))
         if source is None:
             sentences = " ".join(segment.text for segment in document.segments)
             source = detect_source(translator.task.languages, target, sentences)
             if source is not None:  # sentences end with other marks
-                document = self.open(translator, name, read, source)
+                document = self.open(translator, name, read, (source, target))
         with ProgressLine(Message("translated sentences:")) as progress:
             translations = translate_segments(translator, document.segments, source, target, progress, **options)
         write_output(document.render(translations), output, text is not None)
@@ -102,17 +121,15 @@ class DocumentOptions(OptionGroup):
         """The terms of the glossary."""
         return read_glossary(self.glossary) if self.glossary else {}
 
-    def open(self, translator: "Translator", name: str, content: bytes, language: str | None) -> "FileDocument":
-        """A document with the glossary, for a model."""
-        from regard.documents.document import open_file
-
-        placeholders = translator.task.languages.placeholders
-        return open_file(name, content, language=language or "", glossary=self.terms, placeholders=placeholders)
+    def open(self, translator: "Translator", name: str, content: bytes, direction: "Direction") -> "FileDocument":
+        """A document with the glossary, for a model and a direction."""
+        source, target = (code or "" for code in direction)
+        symbols = translator.task.languages.placeholders
+        return open_file(name, content, language=source, target=target, glossary=self.terms, placeholders=symbols)
 
 
 def read_input(name: str) -> bytes:
     """The content of a file or of stdin; .gz and .xz are read."""
-    from regard.documents.document import MAX_BYTES
     from regard.files import open_binary
 
     if name == STDIO:

@@ -84,12 +84,13 @@ def translate(
     language: --from de --to fr translates from German to English to French. Without --from, the language is detected.
 
     Lines keep their order and their whitespace. If the run names its languages, a line is split into sentences. Code,
-    addresses and placeholders such as %s are copied. An .html, .srt, .po or .docx file keeps its markup. In a .csv,
-    .tsv, .json or .jsonl file the source column is translated, as named by the recipe or --columns. Without --input,
-    stdin is read; on a terminal you are asked for sentences. With --nbest N, each translation is a line "index ||| text
-    ||| score"; index counts input lines from 0, and score is the log-probability of the text divided by the length
-    penalty. With --json, each line gives one object: source, translation, score, finished, looped, parts, sentences
-    and, with --nbest, hypotheses. A line of several sentences, or too long for the model, is translated in parts.
+    addresses and placeholders such as %s are copied. A document keeps its markup: .html, .vtt, .po, .docx and others of
+    --format. In a .csv, .tsv, .json or .jsonl file the source column is translated, as named by the recipe or
+    --columns. Without --input, stdin is read; on a terminal you are asked for sentences. With --nbest N, each
+    translation is a line "index ||| text ||| score"; index counts input lines from 0, and score is the log-probability
+    of the text divided by the length penalty. With --json, each line gives one object: source, translation, score,
+    finished, looped, parts, sentences and, with --nbest, hypotheses. A line of several sentences, or too long for the
+    model, is translated in parts.
 
     \b
     Examples:
@@ -118,14 +119,17 @@ def translate(
     job = LineTranslation(translator, target, prefixes, form, documents, options)
     if streams.is_interactive(input_ != STDIO, text is not None):
         return job.prompt(source)
-    lines = input_lines(task, input_, table) if text is None else iter(LINE_END.split(text))
+    lines = input_lines(task, input_, table, documents) if text is None else iter(LINE_END.split(text))
     return job.write(lines, source, output)
 
 
-def input_lines(task: "Translation", input_: str, table: TableOptions) -> Iterator[str]:
+def input_lines(task: "Translation", input_: str, table: TableOptions, documents: DocumentOptions) -> Iterator[str]:
     """The lines of the input, or the sources of a table."""
     pairs = table_source(task, input_, table.settings(task))
-    return (str(item["src"]) for _, item in read_rows(task, pairs)) if pairs else streams.read_lines(input_)
+    if pairs:
+        return (str(item["src"]) for _, item in read_rows(task, pairs))
+    documents.check_lines(input_, task)
+    return streams.read_lines(input_)
 
 
 @dataclass(frozen=True)

@@ -8,46 +8,37 @@ A document holds no model and reads no file, so that a command and a server can 
 
 The extension of a file name says its format; what is not text stays byte by byte:
 
-    .txt     plain text: each line (lines.py)
-    .html    a page (html.py); also .htm and .xhtml
-    .srt     subtitles (lines.py)
-    .po      messages of programs (lines.py)
-    .docx    Word (docx.py)
+    .txt           plain text: each line (lines.py)
+    .html          a page (html.py); also .htm and .xhtml
+    .srt, .vtt     subtitles (subtitles.py)
+    .po            messages of programs (lines.py)
+    .docx          Word (docx.py)
 
 Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
 """
 
-import codecs
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
+from regard.documents.docx import DocxDocument
+from regard.documents.encoded import EncodedDocument, TextDocument, decode
 from regard.documents.html import HtmlReader
-from regard.documents.lines import MessageDocument, read_subtitles, read_text
+from regard.documents.lines import MessageDocument, read_text
 from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocument
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
+from regard.documents.subtitles import read_srt, read_vtt
 from regard.errors import UserError
 
 __all__ = ["FORMATS", "FileDocument", "Link", "Segment", "SegmentTranslation", "open_document", "open_file"]
 
 FORMATS = ("text", "html")
 MAX_CHARACTERS = 10_000_000
-FILE_FORMATS = (".txt", ".html", ".srt", ".po", ".docx")
 OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po"}
 MAX_BYTES = 50_000_000
-GBK = "gbk"
-"""Browsers read gb2312 as gbk, and pages rely on it."""
 MARKUP = 10
 """Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_ENCODINGS = re.compile(
-    r"(?:utf-?8|utf-?16(?:-[lb]e)?|(?:us-)?ascii|latin-?1|iso-8859-\d+|(?:windows-|cp)\d+|gb\w+|big5\w*|shift_jis|euc-\w+)\Z",
-    re.IGNORECASE,
-)
-_CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 
 
 class FileDocument(Protocol):
@@ -63,12 +54,19 @@ class FileDocument(Protocol):
         ...
 
 
-READERS: dict[str, Callable[[str, ReadOptions], TemplateDocument | MessageDocument]] = {
+TEXT_READERS: dict[str, Callable[[str, ReadOptions], TextDocument]] = {
     ".txt": read_text,
     ".html": lambda text, options: HtmlReader(options).read(text),
-    ".srt": read_subtitles,
+    ".srt": read_srt,
+    ".vtt": read_vtt,
     ".po": MessageDocument,
 }
+BINARY_READERS: dict[str, Callable[[bytes, ReadOptions], FileDocument]] = {
+    ".docx": DocxDocument,
+}
+MARKUP_FORMATS = frozenset({".html"})
+"""Text formats that declare their encoding, and can write any character as a number."""
+FILE_FORMATS = (*TEXT_READERS, *BINARY_READERS)
 
 
 def open_document(
@@ -109,11 +107,12 @@ def open_file(
     content: bytes,
     *,
     language: str = "",
+    target: str = "",
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
     placeholders: Sequence[str] = (),
     max_characters: int | None = None,
 ) -> FileDocument:
-    """Open the content of a file; the other arguments are those of `open_document`.
+    """Open the content of a file; `target` is the code of the target language, the others are as in `open_document`.
 
     A file with more than `max_characters` of text is a UserError ("too-large") before it is read to its end, and so is
     a text file of more than MARKUP times as many bytes.
@@ -122,49 +121,15 @@ def open_file(
     if not ending:
         problem, remedy = f"{name}: unsupported file extension", f"use one of {', '.join(FILE_FORMATS)}"
         raise UserError(problem, remedy, code="unsupported-file", where=name)
-    most = MAX_BYTES if max_characters is None or ending == ".docx" else min(MAX_BYTES, MARKUP * max_characters)
+    is_text, is_markup = ending in TEXT_READERS, ending in MARKUP_FORMATS
+    most = min(MAX_BYTES, MARKUP * max_characters) if is_text and max_characters is not None else MAX_BYTES
     if len(content) > most:
         problem, remedy = f"{name} is too large: {len(content):,} bytes", f"split the file (at most {most:,})"
         raise UserError(problem, remedy, code="too-large", where=name)
     limit = None if max_characters is None else CharacterBudget(max_characters)
-    options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), limit)
-    if ending == ".docx":
-        from regard.documents.docx import DocxDocument
-
-        return DocxDocument(content, options)
-    text, encoding, bom = decode(content, name, ending)
-    outside = "xmlcharrefreplace" if ending == ".html" else "strict"
-    return EncodedDocument(READERS[ending](text, options), encoding, bom, outside)
-
-
-@dataclass(frozen=True)
-class EncodedDocument:
-    """A text file: its document, its encoding, its byte order mark, and what replaces characters outside of it."""
-
-    document: TemplateDocument | MessageDocument
-    encoding: str
-    bom: bytes
-    outside: str
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        return self.document.segments
-
-    def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
-        return self.bom + self.document.render(translations).encode(self.encoding, self.outside)
-
-
-def decode(content: bytes, name: str, ending: str) -> tuple[str, str, bytes]:
-    """The text of a file, its encoding and its mark of the byte order."""
-    bom, encoding = next(((bom, encoding) for bom, encoding in _BOMS if content.startswith(bom)), (b"", "utf-8"))
-    if ending == ".html" and not bom and (match := _CHARSET.search(content[:4096])):
-        encoding = match[1].decode()
-        encoding = GBK if encoding.lower() == "gb2312" else encoding
-    try:
-        if not _ENCODINGS.match(encoding):
-            raise LookupError(encoding)
-        return content[len(bom) :].decode(encoding), encoding, bom
-    except (UnicodeDecodeError, LookupError) as error:
-        raise UserError(
-            f"{name} is not text in the encoding {encoding}", "save the file as UTF-8", code="bad-text", where=name
-        ) from error
+    options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), limit, target=target)
+    if not is_text:
+        return BINARY_READERS[ending](content, options)
+    text, encoding, bom = decode(content, name, is_markup)
+    outside = "xmlcharrefreplace" if is_markup else "strict"
+    return EncodedDocument(TEXT_READERS[ending](text, options), encoding, bom, outside)

@@ -1,31 +1,21 @@
-"""Texts of lines: plain text, subtitles (.srt), and messages (.po) with line breaks inside of sentences.
+"""Texts of lines: plain text, and short texts (subtitles, .po messages) with line breaks inside of sentences.
 
 plain text    every line is a passage; whitespace and line ends stay as they are
-subtitles     numbers and times stay, the text of each subtitle is a passage:
-
-                  12
-                  00:01:02,500 --> 00:01:04,000
-                  A sentence may go on
-                  in the <i>next</i> line.
-
 short texts   tags such as <i> and line breaks are taken out and put back by word alignment, like inline tags of HTML; a
               break comes before the translation of the word that began the line. Entities are not read: `&amp;` stays
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.documents.markup import VOID, Item, PassageBuilder, Token, find_delimiters, read_markup
 from regard.documents.passage import Passage, ReadOptions, Slot, TemplateDocument
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.errors import UserError
 
-_PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\})|<")
+_PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\}|<\d\d[\d:.]{4,12}>)|<")
 BREAK = Token("open", "\n", "br")
-TIMES = re.compile(r"[ \t]*\d{1,3}:\d\d:\d\d[,.]\d{1,3}[ \t]*-->[^\r\n]*(?:\r\n|\r|\n)")
-BLANK_LINE = re.compile(r"(?:(?:\r\n|\r|\n)[ \t]*){2,}|(?:\r\n|\r|\n)[ \t]*\Z|\Z")
-_EMPTY_LINES = re.compile(r"(?:[ \t]*(?:\r\n|\r|\n))+[ \t]*(?=\r|\n)|\A(?:[ \t]*[\r\n]+)+|(?:[\r\n]+[ \t]*)+\Z")
 
 
 def read_lines(text: str, options: ReadOptions) -> Slot | None:
@@ -41,7 +31,7 @@ def read_lines(text: str, options: ReadOptions) -> Slot | None:
 
 
 def split_items(text: str) -> Iterator[Item]:
-    """Text, tags, line breaks, and the styles of subtitles: {\\an8}."""
+    """Text, tags, line breaks, and the styles and times in subtitles: {\\an8}, <00:00:01.500>."""
     copied = place = 0
     while match := _PIECES.search(text, place):
         item = read_item(text, match)
@@ -65,7 +55,7 @@ def read_item(text: str, match: re.Match[str]) -> Item | None:
     if token is None or token.kind == "other":
         return None
     kind = "empty" if token.name in VOID or token.is_empty else token.kind
-    return Item(kind, token.raw, token)
+    return Item(kind, token.raw, replace(token, name=token.name.partition(".")[0]))  # .vtt: <i.red>...</i>
 
 
 def read_text(text: str, options: ReadOptions) -> TemplateDocument:
@@ -80,30 +70,6 @@ def read_text(text: str, options: ReadOptions) -> TemplateDocument:
         else:
             template.append(line)
     return TemplateDocument(template, slots)
-
-
-class SubtitleDocument(TemplateDocument):
-    """Subtitles; a blank line would end one, so none is written inside of its text."""
-
-    def finish(self, text: str) -> str:
-        return _EMPTY_LINES.sub("", text)
-
-
-def read_subtitles(text: str, options: ReadOptions) -> SubtitleDocument:
-    """Read subtitles; what is none stays as it is."""
-    template: list[str | int] = []
-    slots: list[Slot] = []
-    copied = 0
-    for times in TIMES.finditer(text):
-        end = BLANK_LINE.search(text, times.end())
-        if times.start() < copied or end is None or end.start() <= times.end():
-            continue
-        slot = read_lines(text[times.end() : end.start()], options)
-        if slot is not None:
-            template += [text[copied : times.end()], len(slots)]
-            slots.append(slot)
-            copied = end.start()
-    return SubtitleDocument([*template, text[copied:]], slots)
 
 
 # ---- messages of programs (.po of gettext) ---------------------------------------------------------------------------

@@ -57,6 +57,8 @@ class ReadOptions:
     limit: CharacterBudget | None = None
     split: bool = True
     """False: a passage is one sentence."""
+    target: str = ""
+    """The code of the target language, if it is known."""
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,8 @@ class Service:
                 if plan.run is None:
                     return content
                 placeholders = require_translation(plan.run).task.languages.placeholders
-                read = partial(read, language=plan.direction[0], placeholders=placeholders)
+                language, to = plan.direction
+                read = partial(read, language=language, target=to, placeholders=placeholders)
                 document = await asyncio.to_thread(read)
                 translations = await require_translation(plan.run).translate(document.segments, plan.direction)
                 return await asyncio.to_thread(document.render, translations)
