@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.cli.command import fails, regard
 
+from regard.documents.numbers import STAND_INS, numbers_agree
 from regard.run.model import Translator
 from regard.run_files import bundled_run
 
@@ -69,3 +70,17 @@ def test_markup_through_a_third_language(tmp_path: Path) -> None:
     page.write_text("<p>Ich habe <b>Hunger</b>.</p>", encoding="utf-8")
     result = regard("translate", "--from", "de", "--to", "fr", "--input", page)
     assert result.out.strip() == "<p>J'ai <b>faim</b>.</p>"
+
+
+@pytest.mark.parametrize("target", ["de", "fr", "es", "zh"])
+def test_numbers_are_kept(translator: Translator, target: str) -> None:
+    texts = [
+        "It costs $5,812.25 today.",
+        "The town has 3,277,917 inhabitants.",
+        "The answer is 25.",
+        "My account is DE77 4515 8549 3858 3525 00.",
+        "Read pages 16-24 at home at 22:21.",
+    ]
+    translations = translator.translate(texts, source="en", target=target)
+    assert [item for item in zip(texts, translations, strict=True) if not numbers_agree(*item)] == []
+    assert not any(stand_in in item for stand_in in STAND_INS for item in translations)

@@ -1,6 +1,7 @@
 """Texts translated by a model: one path for the command, Python and the server.
 
-text -> sentences (documents) -> no letters? unchanged -> search -> looped? search again, then cut -> links -> text
+text -> sentences (documents) -> no letters? unchanged -> search -> looped? search again, then cut
+     -> numbers changed? search again with other numbers, which are replaced -> links -> text
 
 `translate_segments` is a generator: it yields work for a model and is sent the results. A command does the work at
 once (`compute`); a server joins it with the work of other requests, and adds a cache and events.
@@ -13,8 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.documents.document import open_document
+from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
 from regard.documents.passage import TemplateDocument
 from regard.documents.protecting import NO_TERMS, Glossary
+from regard.documents.restoring import restore
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
 from regard.files import JsonObject
 from regard.run.alignment import align
@@ -47,12 +50,14 @@ Notify = Callable[[Numbers, str], None]
 class SearchStep:
     """Sentences to translate with options of the task; the result is a prediction for each.
 
-    `numbers` are the segments that each sentence stands for; () if nobody waits for these translations.
+    `numbers` are the segments that each sentence stands for; () if nobody waits for these translations. A translation
+    that `is_right` refuses will be searched again.
     """
 
     examples: Sequence[Example]
     options: Options
     numbers: Sequence[Numbers] = ()
+    is_right: Callable[[Example, str], bool] = lambda example, translation: True
 
 
 @dataclass(frozen=True)
@@ -165,13 +170,14 @@ class SegmentTask:
         nbest, decoding = {"nbest": self.alternatives + 1} if self.alternatives else {}, self.task.decoding
         same_search = decoding.search == "beam" and decoding.beam > self.alternatives
         options = {**self.options, **nbest} if same_search else self.options
-        best = yield SearchStep(examples, options, numbers if self.notify else ())
+        best = yield SearchStep(examples, options, numbers if self.notify else (), self.has_numbers)
         others = best
         if self.alternatives and not same_search:
             others = yield SearchStep(examples, {**self.options, **nbest})
         whole = [item["hypotheses"] if self.alternatives and item["parts"] == 1 else () for item in others]
         texts = [dict.fromkeys(str(item["text"]) for item in found if not item["looped"]) for found in whole]
         repaired = yield from self._repair_loops(examples, best)
+        repaired = yield from self._repair_numbers(examples, repaired)
         return [
             replace(item, alternatives=tuple(text for text in other if text != item.text)[: self.alternatives])
             for item, other in zip(repaired, texts, strict=True)
@@ -190,6 +196,31 @@ class SegmentTask:
             text = cut_repetition(str(repaired[number]["translation"]))
             repaired[number] = {**repaired[number], "translation": text}
         return [SegmentTranslation(str(item["translation"]), prediction=item) for item in repaired]
+
+    def _repair_numbers(self, examples: Sequence[Example], translations: Sequence[SegmentTranslation]) -> Steps:
+        """SearchStep again for a translation with other numbers than its source, with numbers that a model copies."""
+        repaired, languages = list(translations), self.task.languages
+        for symbols in (STAND_INS, languages.placeholders):
+            wrong = [n for n, item in enumerate(repaired) if not self.has_numbers(examples[n], item.text)]
+            masked = [mask_numbers(str(examples[n]["src"]), symbols, self._target(examples[n])) for n in wrong]
+            if not wrong or not symbols:
+                continue
+            hidden = [{**examples[n], "src": item.rewriting.text} for n, item in zip(wrong, masked, strict=True)]
+            again = yield SearchStep(hidden, self.options)
+            for n, item, prediction in zip(wrong, masked, again, strict=True):
+                is_copied = all(symbol in prediction["translation"] for symbol in item.symbols.values())
+                text = restore(item, str(prediction["translation"]), (), symbols).text
+                if (is_copied or symbols != STAND_INS) and numbers_agree(str(examples[n]["src"]), text):
+                    repaired[n] = replace(translations[n], text=text)
+        return repaired
+
+    def _target(self, example: Example) -> str:
+        return str(example.get("to") or self.task.languages.directions[0][1])
+
+    def has_numbers(self, example: Example, translation: str) -> bool:
+        """True if a translation has the numbers of its source, or need not: the run names no languages."""
+        is_text = self.task.languages.directions and not example.get("prefix")
+        return not is_text or numbers_agree(str(example["src"]), translation)
 
     def _link(self, segments: Sequence[Segment], translations: list[SegmentTranslation], target: str | None) -> Steps:
         """The translations, with links where they are needed; an unchanged sentence is one link."""

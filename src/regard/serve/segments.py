@@ -109,15 +109,16 @@ class SegmentEvents:
             if complete:
                 self.waiting.discard(number)
 
-    def on_result(self, numbers: Sequence[Numbers], index: int, prediction: Prediction) -> None:
-        """For the thread of a worker: report the translation of an input; not yet if it repeats itself."""
-        if not prediction["looped"]:
-            self.on_partial(numbers, index, str(prediction["translation"]), complete=True)
+    def on_result(self, work: SearchStep, index: int, prediction: Prediction) -> None:
+        """For the thread of a worker: report the translation of an input; not yet if it is searched again."""
+        translation = str(prediction["translation"])
+        if not prediction["looped"] and work.is_right(work.examples[index], translation):
+            self.on_partial(work, index, translation, complete=True)
 
-    def on_partial(self, numbers: Sequence[Numbers], index: int, translation: str, complete: bool = False) -> None:
+    def on_partial(self, work: SearchStep, index: int, translation: str, complete: bool = False) -> None:
         """For the thread of a worker: report the beginning of the translation of an input."""
         with suppress(RuntimeError):  # the event loop is closed, with all requests
-            self.loop.call_soon_threadsafe(self.notify, numbers[index], translation, complete)
+            self.loop.call_soon_threadsafe(self.notify, work.numbers[index], translation, complete)
 
 
 class SegmentTranslator:
@@ -159,7 +160,7 @@ class SegmentTranslator:
             return await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs))
         function, callbacks = Predict(dict(work.options)), list[OnResult]()
         if events is not None and work.numbers:
-            callbacks = [partial(callback, work.numbers) for callback in (events.on_result, events.on_partial)]
+            callbacks = [partial(callback, work) for callback in (events.on_result, events.on_partial)]
         return await asyncio.wrap_future(self.worker.submit(function.key, function, work.examples, *callbacks))
 
 
