@@ -70,7 +70,7 @@ def classes(page: Page) -> None:
     """A classifier: the language of a text, and the vectors of several texts."""
     page.select_option("#run", "languages")
     page.fill("#field-text", "Guten Morgen, wie geht es dir?")
-    page.wait_for_selector(".answer .share")
+    page.wait_for_selector(".answer[aria-busy=false] .share")
     page.click("#tab-vectors")
     page.fill("#lines", "\n".join(TEXTS))
     page.wait_for_selector(".text-dot")
@@ -122,7 +122,7 @@ def take(
     if targets.count() > 1 and targets.nth(1).locator(f"option[value={target}]").count():
         targets.nth(1).select_option(target)
     page.fill("#source", text)
-    page.wait_for_selector("#inside .thumb")
+    page.wait_for_selector("#inside[aria-busy=false] .thumb")
     act(page)
     if part:
         page.locator(part).screenshot(path=path)

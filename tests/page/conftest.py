@@ -24,6 +24,9 @@ ARGUMENTS = [
 LIMIT = 20_000
 """Milliseconds that a page may take to show something."""
 
+READY = "#inside[aria-busy=false] .thumb"
+"""There when the attention of the latest text is shown."""
+
 OpenPage = Callable[..., Any]
 
 
@@ -81,12 +84,16 @@ def served(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @contextmanager
-def opened(browser: "Browser", address: str, **options: Any) -> "Iterator[Page]":
-    """A page in a browser of its own; at the end there was no error, and no request to another host."""
+def opened(
+    browser: "Browser", address: str, prepare: "Callable[[Page], object] | None" = None, **options: Any
+) -> "Iterator[Page]":
+    """A page in a browser of its own, prepared before it loads; at the end no error, no request to another host."""
     context = browser.new_context(**{"locale": "en-US", "viewport": {"width": 1200, "height": 900}, **options})
     context.set_default_timeout(LIMIT)
     page, seen = context.new_page(), Seen()
     seen.watch(page)
+    if prepare is not None:
+        prepare(page)
     page.goto(address)
     yield page
     context.close()
@@ -97,14 +104,14 @@ def opened(browser: "Browser", address: str, **options: Any) -> "Iterator[Page]"
 
 @pytest.fixture
 def open_page(browser: "Browser", served: Served) -> Iterator[OpenPage]:
-    """open_page(): the page of the server, ready to type; options are those of a browser context."""
+    """open_page(): the page of the server with its example answered; options are those of `opened`."""
     pages = []
 
     def open_one(**options: Any) -> "Page":
         manager = opened(browser, served.address, **options)
         page = manager.__enter__()
         pages.append(manager)
-        page.wait_for_selector("#source")
+        page.wait_for_selector("#inside[aria-busy=false]")
         return page
 
     yield open_one

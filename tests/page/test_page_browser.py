@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from tests.cli.command import regard
-from tests.page.conftest import OpenPage, Served, opened
+from tests.page.conftest import READY, OpenPage, Served, opened
 
 from regard.run.inspecting import inspect_attention
 from regard.run.page_data import beam_json, prediction_json
@@ -22,7 +22,7 @@ SENTENCE = "one two three"
 def type_text(page: "Page", text: str = SENTENCE) -> None:
     """Type a text and wait for its attention."""
     page.fill("#source", text)
-    page.wait_for_selector("#inside .thumb")
+    page.wait_for_selector(READY)
 
 
 def show(page: "Page", tab: str, selector: str) -> None:
@@ -40,8 +40,8 @@ def numbers(page: "Page", selector: str) -> list[float]:
 
 def test_typing_gives_a_translation_and_attention(open_page: OpenPage, served: Served) -> None:
     page, model = open_page(), served.models["numbers"]
-    page.locator("#source").press_sequentially(SENTENCE)
-    page.wait_for_selector("#inside .thumb")
+    page.locator("#source").press_sequentially(SENTENCE)  # it replaces the example, which is selected
+    page.wait_for_selector(READY)
     expected = model.predict(SENTENCE, nbest=4)
     assert page.inner_text("#output") == expected["translation"]
     assert page.inner_text("#detected").split()[-2:] == ["90", "%"]
@@ -174,10 +174,11 @@ def test_two_sentences(open_page: OpenPage) -> None:
 def test_the_second_step_of_a_translation_through_a_third_language_is_named(open_page: OpenPage) -> None:
     page = open_page()
     page.fill("#source", "seven")
-    page.wait_for_selector("#inside svg")
+    page.wait_for_selector(READY)
     assert page.locator("#second-step").count() == 0
     page.route("**/page/predict", lambda route: route.fulfill(json={**route.fetch().json(), "input": "sieben"}))
     page.fill("#source", "eight")
+    page.wait_for_selector(READY)
     assert "sieben" in (page.text_content("#second-step") or "")
     page.keyboard.press("Escape")
     page.keyboard.press("4")
@@ -263,7 +264,7 @@ def test_a_classifier_and_vectors(open_page: OpenPage, served: Served) -> None:
     page = open_page()
     page.select_option("#run", "reviews")
     page.fill("#field-text", "a lovely film")
-    page.wait_for_selector(".answer .share")
+    page.wait_for_selector(".answer[aria-busy=false] .share")
     expected = served.models["reviews"].predict("a lovely film")
     assert page.inner_text(".answer .share.first bdi") == expected["label"]
     show(page, "arithmetic", ".step-table")
@@ -367,5 +368,5 @@ def test_a_server_that_does_not_answer(browser: "Browser", served: Served) -> No
     page.wait_for_selector("#output .problem")
     page.unroute("**/page/**")
     page.fill("#source", "six six")
-    page.wait_for_selector("#inside .thumb")
+    page.wait_for_selector(READY)
     context.close()

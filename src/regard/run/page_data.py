@@ -55,6 +55,7 @@ def run_json(name: str, model: Model) -> JsonObject:
         "attention": task.recipe.has_attention,
         "beam": beam_width(model),
         "vectors": task.text_encoder is not None,
+        "curves": (model.run.folder / METRICS).is_file(),
         "monitor": recipe.training.monitor,
         "mask": (task.text_encoder and task.text_encoder.mask) or None,
     }

@@ -35,8 +35,8 @@ STYLE = ("page.css", "views.css", "served.css")
 PROGRAM = (
     "elements.js", "texts.js", "tables.js", "examples.js", "curves.js", "matrix.js", "lines.js", "sentence.js",
     "explorer.js", "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js", "tabs.js", "vectors.js",
-    "client.js", "form.js", "translation.js", "ask.js", "comparison.js", "training.js", "shortcuts.js", "served.js",
-    "page.js",
+    "client.js", "state.js", "form.js", "translation.js", "ask.js", "comparison.js", "training.js", "shortcuts.js",
+    "served.js", "page.js",
 )  # fmt: skip
 MAX_WIDTH = 10
 """The widest beam that the page may ask for."""

@@ -167,7 +167,7 @@ function stepTable(view, map, again) {
     softmax: (n) => written(view.weights[n]), hardmax: (n) => written(view.weights[n], 0),
   };
   const columns = order.filter((key) => key !== "sum");
-  const heads = [["key_column", ""], ["k", ""], ...columns.map((key) => [key, style(key)]), ["v", style("sum")]];
+  const heads = [["key_column", ""], ["k", "vector"], ...columns.map((key) => [key, style(key)]), ["v", `vector ${style("sum")}`]];
   const head = make("tr", {}, heads.map(([key, kind]) => make("th", { scope: "col", class: kind },
     key === "key_column" ? say("looked_at") : key === "k" || key === "v" ? make("i", {}, key) : stepName(view, key))));
   const rows = map.columns.map((token, n) => {

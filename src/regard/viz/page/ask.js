@@ -2,8 +2,11 @@
 
 const app = {
   runs: null, limit: 10000, run: null, other: "", inputs: {}, source: "", target: "", tab: "attention",
-  sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "", waiting: false,
-  typed: whenQuiet(() => refresh()),
+  sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "", waiting: false, fixed: false,
+  typed: () => {
+    showBusy(currentExample() !== null);
+    refreshLater();
+  },
   choose: (number) => {
     app.chosen = number;
     inspect();
@@ -13,6 +16,19 @@ const app = {
     inspect();
   },
 };
+const refreshLater = whenQuiet(() => refresh());
+
+// Say at once that what is shown belongs to an earlier text, until the server has answered.
+function showBusy(waiting) {
+  app.waiting = waiting;
+  for (const part of document.querySelectorAll("#output, #ask .answer, #inside, #compare")) part.ariaBusy = String(waiting);
+  const sign = document.getElementById("busy");
+  if (sign) sign.hidden = !waiting;
+}
+
+function busySign() {
+  return make("span", { id: "busy", class: "busy", role: "status", hidden: !app.waiting }, say("busy"));
+}
 
 function drawAsk(parent) {
   parent.className = "card";
@@ -51,10 +67,13 @@ function runChooser() {
     make("span", { class: "soft summary" }, app.run.model), other);
 }
 
-function chooseRun(run) {
-  Object.assign(app, { run, other: "", source: "", sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "" });
+// Show a run; `state` has the texts and choices of a link or of the page before a reload.
+function chooseRun(run, state = {}) {
+  const { run: _, from = "", to = app.target, tab = app.tab, ...inputs } = state;
+  Object.assign(app, { run, other: "", source: run.directions.some(([code]) => code === from) ? from : "", target: to, tab, inputs: { ...app.inputs, ...inputs }, sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "" });
   Object.assign(explorer, { row: null, column: null, layer: MEAN, head: MEAN });
   settleLanguages();
+  if (run.task === "translation" && !app.inputs.src) app.inputs.src = startText();
   remember("run", run.name);
   forgetCurves();
   drawPage();
@@ -63,37 +82,41 @@ function chooseRun(run) {
 
 // Ask for everything again: the text or another field has changed.
 async function refresh() {
-  if (!app.run) return;
-  Object.assign(app, { chosen: 0, problem: "", waiting: true });
+  if (!app.run) return null;
+  Object.assign(app, { chosen: 0, problem: "" });
   const { run } = app;
+  const count = countTyped();
   try {
+    if (count > app.limit) throw new Error(say("too_long", { count: grouped(count), limit: grouped(app.limit) }));
     if (run.task === "translation" && (app.inputs.src || "").trim()) {
       const answer = await translateText({ run: run.name, text: app.inputs.src, source: app.source || null,
         target: app.target || null });
-      if (!answer) return;
+      if (!answer) return null;
+      if (answer.source === app.target && avoidLanguage(answer.source)) return refresh();
       Object.assign(app, { translated: answer, sentence: clamp(app.sentence, 0, Math.max(0, answer.sentences.length - 1)) });
       drawTranslated();
     } else app.translated = null;
-    await inspect();
+    return await inspect();
   } catch (error) {
-    fail(error);
+    return fail(error);
   }
 }
 
 // The prediction of the chosen sentence or of the form, with its attention.
 async function inspect() {
   const example = currentExample();
+  showBusy(example !== null);
   try {
     const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen });
     if (result === null && example !== null) return;
-    Object.assign(app, { result, asked: example?.src || example, tree: null, waiting: false, trouble: "" });
+    Object.assign(app, { result, asked: example?.src || example, tree: null, trouble: "" });
     DATA.examples = result ? [{ source: result.input, reference: "", output: "", correct: null, maps: result.maps }] : [];
     explorer.example = 0;
     showAnswers();
     await compare();
   } catch (error) {
     if (!app.translated) return fail(error);
-    Object.assign(app, { result: null, tree: null, waiting: false, trouble: error.message });
+    Object.assign(app, { result: null, tree: null, trouble: error.message });
     showAnswers(); // the translation stays
   }
 }
@@ -109,12 +132,22 @@ function currentExample() {
 }
 
 function fail(error) {
-  Object.assign(app, { problem: error.message, code: error.code, waiting: false, result: null, translated: null, tree: null });
+  Object.assign(app, { problem: error.message, code: error.code, result: null, translated: null, tree: null });
   DATA.examples = [];
   showAnswers();
 }
 
+// Characters in the fields of the run, as Python counts them.
+function countTyped() {
+  return app.run.fields.reduce((sum, { name }) => sum + [...(app.inputs[name] || "")].length, 0);
+}
+
+function grouped(number) {
+  return number.toLocaleString("en");
+}
+
 function showAnswers() {
+  showBusy(false);
   if (app.run.task === "translation") drawTranslated();
   else drawAnswer();
   drawInside(document.getElementById("inside"));

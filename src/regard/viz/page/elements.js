@@ -49,7 +49,7 @@ function choice(label, options, current, choose) {
 
 // Redraw a part; the control with the keyboard focus keeps it.
 function refill(parent, ...children) {
-  const controls = () => [...parent.querySelectorAll("button, input, select, [tabindex]")];
+  const controls = () => [...parent.querySelectorAll("button, input, select, textarea, [tabindex]")];
   const place = controls().indexOf(document.activeElement);
   parent.replaceChildren(...children.filter((child) => child !== null));
   if (place >= 0 && controls()[place]) controls()[place].focus({ preventScroll: true });

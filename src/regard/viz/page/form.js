@@ -7,7 +7,7 @@ function drawForm(parent) {
   const fields = run.fields.map((field) => {
     const many = MANY_LINES.includes(field.name);
     const input = make(many ? "textarea" : "input", { id: `field-${field.name}`, rows: many ? (field.list ? 4 : 3) : null,
-      type: many ? null : "text", dir: "auto", spellcheck: "false", maxlength: app.limit, class: "field",
+      type: many ? null : "text", dir: "auto", spellcheck: "false", class: "field",
       placeholder: called(`${run.task}_${field.name}`, "placeholder_") === `${run.task}_${field.name}` ? ""
         : say(`placeholder_${run.task}_${field.name}`, { mask: run.mask }),
       oninput: (event) => {
@@ -18,7 +18,7 @@ function drawForm(parent) {
     return make("div", { class: "form-field" }, make("label", { for: `field-${field.name}` }, fieldName(run, field)), input);
   });
   refill(parent, make("div", { class: "boxes" }, make("div", { class: "box" }, fields),
-    make("div", { class: "box answer", "aria-live": "polite" })));
+    make("div", { class: "box" }, make("div", { class: "answer", "aria-live": "polite" }), busySign())));
   drawAnswer();
 }
 

@@ -6,7 +6,7 @@ const FITTED = { compare: drawComparison, inside: drawInside };
 function insideTabs() {
   const { run, result } = app;
   const has = { attention: run.attention, arithmetic: run.attention && (!result?.maps.length || result.maps.some((map) => map.steps)),
-    beam: run.beam > 0, vectors: run.vectors, training: true };
+    beam: run.beam > 0, vectors: run.vectors, training: run.curves };
   return Object.keys(has).filter((key) => has[key]);
 }
 
@@ -99,12 +99,26 @@ async function start() {
     const answer = await ask("runs", "runs");
     Object.assign(app, { runs: answer.runs, limit: answer.limit, problem: "" });
     DATA.facts = [];
-    chooseRun(answer.runs.find((run) => run.name === remembered("run")) || answer.runs[0]);
+    const state = takeState();
+    chooseRun(answer.runs.find((run) => run.name === (state.run || remembered("run"))) || answer.runs[0], state);
+    beginTyping();
   } catch (error) {
     Object.assign(app, { problem: error.message, code: error.code });
     drawPage();
   }
 }
 
+// The cursor is in the first field, with an example selected; on a phone this would open the keyboard.
+function beginTyping() {
+  const field = document.querySelector("#ask textarea, #ask input.field");
+  if (!window.matchMedia("(pointer: fine)").matches || !field) return;
+  field.focus({ preventScroll: true });
+  if (field.value && field.value === startText()) field.select();
+}
+
 document.addEventListener("keydown", shortcutKeys);
+window.addEventListener("pagehide", keepState);
+window.addEventListener("hashchange", () => {
+  if (app.runs && window.location.hash.includes("=")) start();
+});
 start();

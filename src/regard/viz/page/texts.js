@@ -1,5 +1,6 @@
 // A text of an example: plain, with marked spans, shaded by token, preformatted, a picture, or names with probabilities.
 
+const LEAST = 0.7; // of the size of a picture, so that its words stay readable
 const ANSWERS = ["reference", "output"]; // kinds of spans without a label
 const kinds = []; // all kinds of marked spans, in the order in which they are first drawn: each has its own colour
 
@@ -72,5 +73,6 @@ function picture({ picture: svg, text }) {
   const drawn = new DOMParser().parseFromString(plainSvg, "image/svg+xml").documentElement;
   drawn.querySelector(".ground")?.remove();
   drawn.setAttribute("aria-label", text);
+  drawn.style.minWidth = `${LEAST * Number(drawn.getAttribute("width"))}px`; // smaller than this it scrolls
   return make("div", { class: "scroll picture" }, document.importNode(drawn, true));
 }

@@ -12,7 +12,7 @@ const LONG_TEXT = 200; // characters
 const PROBABLE = 0.2; // a language that is less probable is not shown
 
 function drawTranslation(parent) {
-  const source = make("textarea", { id: "source", class: "field", dir: "auto", spellcheck: "false", maxlength: app.limit,
+  const source = make("textarea", { id: "source", class: "field", dir: "auto", spellcheck: "false",
     "aria-label": say("source_text"), placeholder: say("type_here"),
     oninput: (event) => {
       app.inputs.src = event.target.value;
@@ -36,7 +36,7 @@ function drawTranslation(parent) {
       make("div", { class: "mirror field", "aria-hidden": "true", dir: "auto" }), source),
     make("div", { class: "below" }, make("span", { class: "soft figure", id: "count" }))),
     make("div", { class: "box" }, languageBar("target"), output,
-      make("div", { class: "below" }, make("span", { class: "soft figure", id: "score" }),
+      make("div", { class: "below" }, make("span", { class: "soft figure", id: "score" }), busySign(),
         make("button", { type: "button", class: "plain-button", id: "copy", onclick: copyTranslation }, say("copy"))))),
   samples(), make("div", { id: "best" }));
   linkKeys(output, showLinks, () => app.translated?.links || [], TARGET_START);
@@ -54,8 +54,7 @@ function languageBar(side) {
   const choices = codes.map((code) => make("option", { value: code, selected: code === app[side] }, languageName(code)));
   if (side === "source") choices.unshift(make("option", { value: "", selected: !app.source }, say("detect")));
   const select = make("select", { "aria-label": say(`${side}_language`), onchange: (event) => {
-    app[side] = event.target.value;
-    settleLanguages();
+    chooseLanguages({ [side]: event.target.value });
     drawAsk(document.getElementById("ask"));
     app.typed();
   } }, choices);
@@ -77,26 +76,58 @@ function byName(a, b) {
   return languageName(a).localeCompare(languageName(b), page.language);
 }
 
-// Choose another target language if the chosen one cannot be reached from the source language.
-function settleLanguages() {
-  const targets = app.run.directions.filter(([from]) => !app.source || from === app.source).map(([, to]) => to);
-  if (!targets.includes(app.target)) app.target = targets.find((code) => code !== app.source) || targets[0] || "";
+// A person chooses languages: the target is remembered, and an example that was not changed fits them.
+function chooseLanguages(change) {
+  const isExample = Object.values(SAMPLES).flat().includes(app.inputs.src);
+  Object.assign(app, change, { fixed: app.fixed || "target" in change });
+  settleLanguages();
+  if ("target" in change) remember("target", app.target);
+  if (isExample) app.inputs.src = startText();
+}
+
+// If the chosen target cannot be reached from the source: the target chosen last, the browser's languages, the first.
+function settleLanguages(besides = app.source) {
+  const all = app.run.directions.filter(([from]) => !app.source || from === app.source).map(([, to]) => to);
+  const targets = all.filter((code) => code !== besides);
+  if (targets.includes(app.target)) return;
+  const same = (code, wish) => code.toLowerCase().split("-")[0] === wish.toLowerCase().split("-")[0];
+  const wishes = [remembered("target"), ...navigator.languages].flatMap((wish) => targets.filter((code) => same(code, wish)));
+  app.target = wishes[0] || targets[0] || all[0] || "";
+}
+
+// The text is in the target language: take another target, unless a person chose this one; true if there is another.
+function avoidLanguage(code) {
+  if (app.fixed || app.source) return false;
+  settleLanguages(code);
+  if (app.target === code) return false;
+  drawAsk(document.getElementById("ask"));
+  return true;
 }
 
 function swapLanguages() {
   const from = app.source || app.translated?.source || "";
   const possible = app.run.directions.some(([a, b]) => a === app.target && b === from);
   if (!from || !possible) return;
-  Object.assign(app, { source: app.target, target: from });
+  chooseLanguages({ source: app.target, target: from });
   if (app.translated) app.inputs.src = app.translated.text;
-  settleLanguages();
   drawAsk(document.getElementById("ask"));
   app.typed();
 }
 
+// The language of the examples: the source, else English or the first that leads to the target.
+function sampleLanguage() {
+  const sources = app.run.directions.filter(([, to]) => to === app.target).map(([from]) => from);
+  return app.source || (sources.includes("en") ? "en" : sources.find((code) => SAMPLES[code]));
+}
+
+// The example that the page starts with.
+function startText() {
+  return SAMPLES[sampleLanguage()]?.[0] || "";
+}
+
 function samples() {
-  const code = app.source || (app.run.directions.some(([from]) => from === "en") ? "en" : app.run.directions[0]?.[0]);
-  if (!SAMPLES[code] || app.inputs.src) return null;
+  const code = sampleLanguage();
+  if (!SAMPLES[code] || (app.inputs.src && !SAMPLES[code].includes(app.inputs.src))) return null;
   return make("div", { class: "samples" }, SAMPLES[code].map((text) => make("button", { type: "button", class: "plain-button",
     lang: code, onclick: () => {
       app.inputs.src = text;
@@ -106,9 +137,9 @@ function samples() {
 }
 
 function countCharacters() {
-  const count = [...(app.inputs.src || "")].length;
-  document.getElementById("count").textContent = say("characters", { count: count.toLocaleString("en"),
-    limit: app.limit.toLocaleString("en") });
+  const [count, shown] = [countTyped(), document.getElementById("count")];
+  shown.textContent = say("characters", { count: grouped(count), limit: grouped(app.limit) });
+  shown.classList.toggle("problem", count > app.limit);
 }
 
 // Translate a text; of a long one, show what is known of its sentences while the others are translated.
@@ -118,7 +149,9 @@ async function translateText(body) {
     const finished = await listen("translate", "translate/stream", body, (name, data) => {
       if (name === "partial" || name === "segment") sentences[data.segment] = data.translation;
       const output = document.getElementById("output");
-      if (output && name !== "error") output.textContent = sentences.filter(Boolean).join(" ");
+      if (!output || name === "error") return;
+      output.ariaBusy = "false"; // the sign stays: more follows
+      output.textContent = sentences.filter(Boolean).join(" ");
     });
     if (!finished) return null;
   }
@@ -130,7 +163,6 @@ function drawTranslated() {
   const [output, best, score] = ["output", "best", "score"].map((id) => document.getElementById(id));
   if (!output) return;
   const shown = app.translated;
-  output.classList.toggle("waiting", app.waiting);
   if (app.problem) output.replaceChildren(make("span", { class: "problem" }, app.problem));
   else output.replaceChildren(...(shown ? linkedText(shown.text, shown.links, TARGET_START, showLinks) : []));
   const detected = document.getElementById("detected");
@@ -161,6 +193,7 @@ function showMirror(links) {
     done = end;
   }
   mirror.replaceChildren(...parts, characters.slice(done).join(""), "\n");
+  mirror.scrollTop = document.getElementById("source").scrollTop;
 }
 
 // The place of the character under the pointer; -1 if the browser cannot tell.
