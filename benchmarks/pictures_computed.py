@@ -124,7 +124,7 @@ def chat() -> str:
     """Which turns are read before each reply, for two lengths of the context."""
     panels = []
     for context in (1, 3):
-        read = [source.split("\t") for source, _, _ in pairs(TALK, None, None, context)]  # type: ignore[arg-type]
+        read = [source.split("\t") for source, *_ in pairs(TALK, None, None, context)]  # type: ignore[arg-type]
         seen = [[float(turn in turns) for turn in TALK[:-1]] for turns in read]
         panels.append(Panel(seen, TALK[1:], TALK[:-1], f"turns = {context}"))
     return panels_svg(panels)

@@ -294,7 +294,7 @@ def test_a_data_file_is_found_plain_or_compressed(tmp_path: Path) -> None:
 
 
 def test_the_error_for_a_missing_file_names_every_form_that_was_tried(tmp_path: Path) -> None:
-    for name, forms in {"a.b": ["a.b", "a.b.gz", "a.b.xz"], "a.xz": ["a.xz", "a", "a.gz"]}.items():
+    for name, forms in {"a.b": ["a.b", "a.b.gz", "a.b.xz", "a.b.bz2"], "a.xz": ["a.xz", "a", "a.gz", "a.bz2"]}.items():
         assert [form.name for form in candidate_paths(tmp_path / name)] == forms
         with pytest.raises(UserError) as error:
             open_binary(tmp_path / name)

@@ -6,9 +6,11 @@ a killed process leaves is removed by the next one. A `Manifest` beside the file
 they must contain.
 """
 
+import bz2
 import errno
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import os
@@ -19,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from pydantic import BaseModel
 
@@ -34,7 +36,7 @@ except ImportError:  # Windows has no such locks
 
 LOCK = ".lock"
 NEWER_VERSION = "newer-version"
-COMPRESSED = (".gz", ".xz")
+COMPRESSED = (".gz", ".xz", ".bz2")
 """Endings of compressed files, in the order in which they are tried."""
 PARTIAL, REPLACED = ".partial", ".replaced"
 """The ending of temporary folders, and the name in them of a folder that was there before."""
@@ -50,7 +52,7 @@ MACHINE_ERRORS = {
 
 
 def candidate_paths(path: Path) -> list[Path]:
-    """The names under which a data file is looked for: as it is given, plain, .gz, .xz."""
+    """The names under which a data file is looked for: as it is given, plain, .gz, .xz, .bz2."""
     plain = path.with_name(path.name.removesuffix(path.suffix)) if path.suffix in COMPRESSED else path
     others = [plain, *(plain.with_name(plain.name + ending) for ending in COMPRESSED)]
     return [path, *(form for form in others if form != path)]
@@ -65,7 +67,7 @@ def find_file(path: Path) -> Path:
 
 
 def open_binary(path: Path) -> BinaryIO:
-    """Open a data file, plain or compressed, for reading bytes; .gz and .xz files are decompressed."""
+    """Open a data file, plain or compressed, for reading bytes; .gz, .xz and .bz2 are decompressed."""
     wanted, path = path, find_file(path)
     try:
         if path.is_dir():
@@ -73,15 +75,68 @@ def open_binary(path: Path) -> BinaryIO:
         if not path.exists():
             tried = ", ".join(form.name for form in candidate_paths(wanted)[1:])
             raise UserError(f"{path}: no such file, nor {tried}", nearest_file(path), code="missing-file", where=path)
-        if path.suffix == ".gz":
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        if path.suffix == ".xz":
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        return path.open("rb")
+        return decompress(path.open("rb"), path.suffix)
     except OSError as error:
         problem = f"{path} cannot be read: {error.strerror or error}"
         remedy = MACHINE_ERRORS.get(error.errno or 0, "check the file permissions")
         raise UserError(problem, remedy, code="unreadable-file", where=path) from error
+
+
+def decompress(stream: BinaryIO, ending: str) -> BinaryIO:
+    """A stream, decompressed if its file has one of the endings COMPRESSED; closing it closes `stream`."""
+    if ending not in COMPRESSED:
+        return stream
+    reader = _GzipReader(fileobj=stream) if ending == ".gz" else _StreamsReader(stream, ending)
+    return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader)))
+
+
+class _GzipReader(gzip.GzipFile):
+    """A .gz file that closes the stream below it."""
+
+    def close(self) -> None:
+        below = cast(BinaryIO | None, self.fileobj)
+        super().close()
+        if below is not None:
+            below.close()
+
+
+class _StreamsReader(io.RawIOBase):
+    """A .xz or .bz2 file to its last byte: one stream after another. Python's readers ignore a damaged later one."""
+
+    def __init__(self, stream: BinaryIO, ending: str) -> None:
+        super().__init__()
+        self._stream, self._new = stream, lzma.LZMADecompressor if ending == ".xz" else bz2.BZ2Decompressor
+        self._decoder = self._new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            data = b""
+            if self._decoder.eof:
+                data = self._decoder.unused_data.lstrip(b"\0")
+                while not data:  # padding
+                    if not (more := self._stream.read(io.DEFAULT_BUFFER_SIZE)):
+                        return 0
+                    data = more.lstrip(b"\0")
+                self._decoder = self._new()
+            elif self._decoder.needs_input and not (data := self._stream.read(io.DEFAULT_BUFFER_SIZE)):
+                raise EOFError("compressed file ended before the end-of-stream marker was reached")
+            if output := self._decoder.decompress(data, len(buffer)):
+                buffer[: len(output)] = output
+                return len(output)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def compress(stream: BinaryIO, ending: str) -> BinaryIO:
+    """A stream that compresses what is written, for a file with one of the endings COMPRESSED; equal texts alike."""
+    if ending == ".gz":
+        return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=stream, mtime=0))
+    return cast(BinaryIO, lzma.open(stream, "wb") if ending == ".xz" else bz2.open(stream, "wb"))
 
 
 def digest(path: Path) -> str:

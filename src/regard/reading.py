@@ -33,6 +33,7 @@ MAX_LINE = 4 << 20
 """Longest line of a file that is read line by line."""
 MAX_INTEGER = 1 << 64
 
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _KEY_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}){{{MAX_KEY_PARTS}}}")
@@ -118,6 +119,25 @@ def parse_json(text: str | bytes) -> Any:
     check_depth(value)
     if _LONE_SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError, a ValueError
+    return value
+
+
+def parse_strict_json(text: str) -> Any:
+    """Parse JSON data; a ValueError also for a key that occurs twice, NaN, Infinity and the character U+0000."""
+
+    def unique(items: list[tuple[str, Any]]) -> JsonObject:
+        values = dict(items)
+        if len(values) < len(items):
+            names = [name for name, _ in items]
+            raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} occurs twice")
+        return values
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON; write null or a number")
+
+    value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+    if _NUL.search(text):
+        raise ValueError("a text contains the character U+0000")
     return value
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.cli.command import fails, regard
 from tests.tiny import SPLIT_SIZES, labelled_examples, write_recipe
 
+from regard.errors import UserError
 from regard.files import open_binary
 
 TEXTS = ["a lovely film by Ada in 7", "a dull book", "", 'a great "song",\nby Bob']
@@ -235,3 +236,13 @@ def test_a_text_is_drawn_on_a_terminal_and_json_elsewhere(classifier: Path, tmp_
     (tmp_path / "in.txt").write_text("a lovely film\n", encoding="utf-8")
     lines = regard("predict", classifier, "-i", tmp_path / "in.txt", terminal=True)
     assert json.loads(lines.out)["label"] == "good", "a file gives JSON lines"
+
+
+def test_a_field_has_one_column() -> None:
+    from regard.cli.tables import column_settings
+
+    assert column_settings("text=1,label=2", ("text", "label")) == {"text": 1, "label": 2}
+    for twice in ("text=1,text=2", "1,text=2"):
+        with pytest.raises(UserError) as error:
+            column_settings(twice, ("text", "label"))
+        assert (error.value.code, error.value.where) == ("invalid-option", "columns")

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from regard import processes
 from regard.data import digests as digests_module
-from regard.data.encoders import KEEP_ALL, FilterReport, Filters, PairEncoder
+from regard.data.accounts import Account
+from regard.data.encoders import KEEP_ALL, Filters, PairEncoder
 from regard.data.examples import Example
 from regard.data.pairs import Pairs
 from regard.data.store import DIGESTS, damaged_files, fingerprint_of, open_or_build
@@ -69,7 +71,7 @@ def test_rows_are_the_texts_and_the_end_symbol(tmp_path: Path) -> None:
         assert store.tgt(index).tolist() == [*characters().encode(tgt), EOS]
         assert store.src_lengths[index] == len(store.src(index))
         assert store.tgt_lengths[index] == len(store.tgt(index))
-    assert store.report == FilterReport(read=32, empty=0, too_long=0, ratio=0, identical=0, duplicate=0, kept=32)
+    assert store.account == Account("pairs", 32, 32)
     assert store.at_epoch(7) is store
 
 
@@ -96,8 +98,9 @@ def test_filters_drop_and_count(tmp_path: Path) -> None:
     ]
     store = open_pairs(tmp_path, good + bad, ALL_FILTERS)
     assert texts(store) == good
-    assert store.report == FilterReport(read=10, empty=3, too_long=2, ratio=1, identical=1, duplicate=1, kept=2)
-    table = store.report.table()
+    left_out = Counter(empty=3, too_long=2, ratio=1, identical=1, duplicate=1)
+    assert store.account == Account("pairs", 10, 2, left_out)
+    table = store.account.table()
     assert "too long    2   20.00%" in table
     assert table.count("\n") == 6
 
@@ -106,7 +109,7 @@ def test_the_first_of_equal_pairs_stays_in_its_position(tmp_path: Path) -> None:
     pairs = sentences(50)
     store = open_pairs(tmp_path, pairs + pairs[::-1] + pairs, Filters(drop_duplicates=True))
     assert texts(store) == list(dict.fromkeys(pairs))
-    assert store.report.duplicate == 150 - len(store)
+    assert store.account.dropped["duplicate"] == 150 - len(store)
 
 
 def test_pairs_with_the_same_characters_are_not_duplicates(tmp_path: Path) -> None:

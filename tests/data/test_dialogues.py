@@ -52,8 +52,7 @@ def talk(**values: Any) -> Source:
 def read(root: Path, text: str | bytes = TEXT, **values: Any) -> list[Pair]:
     path = root / "talk.txt"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    source = talk(**values)
-    examples = [(record, PAIRS.read(record, source)) for record in read_records(source, root, PAIRS)]
+    examples = read_records(talk(**values), root, PAIRS)
     return [Pair(example["src"], example["tgt"], record.location.number) for record, example in examples]
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from regard.data.encoders import KEEP_ALL, RATIO_FROM, FilterReport, Filters
+from regard.data.accounts import Account
+from regard.data.encoders import KEEP_ALL, RATIO_FROM, Filters
 from regard.data.settings import PairDataSettings
 from regard.data.sources import Source
 
@@ -32,5 +33,5 @@ def test_lengths_are_judged(src: int, tgt: int, reason: str | None) -> None:
 
 
 def test_reasons_without_pairs_are_not_listed() -> None:
-    clean = FilterReport(read=10, empty=0, too_long=0, ratio=0, identical=0, duplicate=0, kept=10).table()
+    clean = Account("pairs", 10, 10).table()
     assert [line.split()[0] for line in clean.splitlines()] == ["read", "kept"]

@@ -34,7 +34,7 @@ def pairs(root: Path, **values: Any) -> list[Pair]:
 
 
 def lines_of(root: Path, fields: Fields = PAIRS, **values: Any) -> list[object]:
-    return [record.location.number for record in read_records(Source(**values), root, fields)]
+    return [record.location.number for record, _ in read_records(Source(**values), root, fields)]
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -107,9 +107,13 @@ def test_named_columns_headers_and_quotation_marks_of_pairs(tmp_path: Path) -> N
     assert error.value.where == f"{tmp_path}/a.tsv:2" and "id, en, de" in str(error.value)
 
 
-def test_rows_of_pairs_may_have_further_cells(tmp_path: Path) -> None:
-    write(tmp_path / "a.tsv", "a\tb\nc\td\tsomebody\n")
+def test_rows_of_pairs_may_have_further_cells_if_all_have_them(tmp_path: Path) -> None:
+    write(tmp_path / "a.tsv", "a\tb\tsomebody\nc\td\t\n")
     assert pairs(tmp_path, file="a.tsv") == [("a", "b"), ("c", "d")]
+    write(tmp_path / "a.tsv", "a\tb\nc\td\tsomebody\n")
+    with pytest.raises(UserError) as error:
+        pairs(tmp_path, file="a.tsv")
+    assert (error.value.code, error.value.where) == ("bad-line", f"{tmp_path / 'a.tsv'}:2")
 
 
 def test_csv_cells_of_pairs_may_span_lines(tmp_path: Path) -> None:
@@ -134,8 +138,8 @@ def test_json_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "code", "where"),
     [
-        ("a.tsv", "one\ttwo\nalone\n", "bad-record", "a.tsv:2"),
-        ("a.csv", "a,b\nc\n", "bad-record", "a.csv:2"),
+        ("a.tsv", "one\ttwo\nalone\n", "bad-line", "a.tsv:2"),
+        ("a.csv", "a,b\nc\n", "bad-line", "a.csv:2"),
         ("a.csv", 'a,b\n"open,' + "x" * 200_000, "bad-line", "a.csv:2"),
         ("a.tsv", b"ok\tok\nM\xe4nner\tmen\n", "not-utf8", "a.tsv:2"),
         ("a.tsv", b"", "no-data", "a.tsv"),

@@ -130,7 +130,9 @@ def evaluate_with_progress(
     checkpoint = f"{model.run.folder} ({model.checkpoint})"
     report(Message("evaluating {checkpoint} on {data}", checkpoint=checkpoint, data=on))
     split = name if sources is None else "test"
-    with ProgressLine(Message("predicted:")) as progress, data_of_recipe(sources):
+    from regard.data.accounts import collect_accounts
+
+    with collect_accounts(report), ProgressLine(Message("predicted:")) as progress, data_of_recipe(sources):
         return model.evaluate(split, sources, name=name, progress=progress, with_samples=with_samples, **options)
 
 

@@ -130,6 +130,8 @@ def predict_all(
     as_json: bool = False,
 ) -> "Result | None":
     """Write a prediction for each example; return the last one that has a text."""
+    from regard.data.accounts import collect_accounts
+
     waiting: deque[Row | None] = deque()
     number = truncated = repaired = 0
     last = None
@@ -140,7 +142,8 @@ def predict_all(
             yield value
 
     task = model.task.configure(**options)
-    with open_results(output, task, as_json) as write, ProgressLine(Message("predicted:")) as progress:
+    counted = collect_accounts(report)
+    with counted, open_results(output, task, as_json) as write, ProgressLine(Message("predicted:")) as progress:
         for example, prediction in model.stream_pairs(inputs(), where=where, **options):
             write(waiting.popleft(), example, prediction)
             last = (example, prediction) if any(map(str.strip, task.recipe.fields.texts(example))) else last

@@ -66,6 +66,7 @@ def split(
       regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 --folder data
       regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 --folder data
     """
+    from regard.data.accounts import collect_accounts
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources
     from regard.data.hold_out import split_corpora
@@ -76,7 +77,7 @@ def split(
     sources = [make_source(name, columns) for name in corpora]
     for line in describe_sources(sources, Path(), PAIRS):
         report_line(line)
-    with ProgressLine(Message("pairs read:")) as progress:
+    with collect_accounts(report_line), ProgressLine(Message("pairs read:")) as progress:
         report = split_corpora(sources, Path(), folder, plan, exclude or [], parse_two("endings", endings), progress)
     if as_json:
         from dataclasses import asdict

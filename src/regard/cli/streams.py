@@ -38,7 +38,7 @@ def line_name(name: str) -> str:
 
 @contextmanager
 def open_output(name: str) -> Iterator[TextIO]:
-    """stdout, a device or pipe, or a file that appears when it is complete; .gz and .xz are compressed."""
+    """stdout, a device or pipe, or a file that appears when it is complete; .gz, .xz and .bz2 are compressed."""
     from regard.files import io_errors, replacing
 
     path = Path(name)
@@ -55,18 +55,16 @@ def open_output(name: str) -> Iterator[TextIO]:
 
 
 def compress(path: Path) -> None:
-    """Compress a file in place if its name ends in .gz or .xz; equal contents give equal files."""
-    import gzip
-    import lzma
+    """Compress a file in place if its name ends in .gz, .xz or .bz2; equal contents give equal files."""
     import shutil
 
-    if path.suffix not in (".gz", ".xz"):
+    from regard import files
+
+    if path.suffix not in files.COMPRESSED:
         return
     plain = path.rename(path.with_name("plain"))
-    with plain.open("rb") as source, path.open("wb") as raw:
-        gz = path.suffix == ".gz"
-        with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if gz else lzma.open(raw, "wb") as stream:
-            shutil.copyfileobj(source, stream)
+    with plain.open("rb") as source, path.open("wb") as raw, files.compress(raw, path.suffix) as stream:
+        shutil.copyfileobj(source, stream)
     plain.unlink()
 
 

@@ -48,15 +48,15 @@ def dialogue_split(turns: Sequence[str]) -> Split:
     return split_of(hash_text("\n".join(turns)), HELD_OUT, HELD_OUT)
 
 
-def pairs(lines: Iterable[str], path: Path, split: Split | None, turns: int) -> Iterator[tuple[str, str, int]]:
-    """Source, reply, and the line of the reply, of the dialogues of a split; of all dialogues if it is None."""
+def pairs(lines: Iterable[str], path: Path, split: Split | None, turns: int) -> Iterator[tuple[str, str, int, bool]]:
+    """Source, reply, the line of the reply, and True if the dialogue is in the split; all are if it is None."""
     count = selected = 0
     for first, dialogue in dialogues(lines, path):
         count += 1
-        if split in (None, dialogue_split(dialogue)):
-            selected += 1
-            for reply in range(1, len(dialogue)):
-                yield join_turns(dialogue[max(0, reply - turns) : reply]), dialogue[reply], first + reply
+        in_split = split in (None, dialogue_split(dialogue))
+        selected += in_split
+        for reply in range(1, len(dialogue)):
+            yield join_turns(dialogue[max(0, reply - turns) : reply]), dialogue[reply], first + reply, in_split
     if split is not None and not selected:
         problem = f"{path} has only {count} dialogues, too few for the split {split!r}"
         remedy = f"add dialogues (valid and test get {HELD_OUT:.0%} each), or one file per split, without `split`"

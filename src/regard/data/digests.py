@@ -10,20 +10,18 @@ This does not detect a disk that loses bits. For that everything must be read, a
 after a store is built, and in `regard doctor`.
 """
 
-import gzip
 import hashlib
 import io
-import lzma
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from pydantic import BaseModel
 
 from regard.errors import UserError
-from regard.files import checksum, digest, open_binary, write_json
+from regard.files import checksum, decompress, digest, open_binary, write_json
 from regard.reading import read_json, refuse_devices
 
 TICK = 2 * 10**9
@@ -53,12 +51,7 @@ class Digests:
                 if time.time_ns() - max(status[-2:]) > TICK:
                     self._entries[name], self._changed = self._read[name], True
 
-        hashed = _HashedFile(raw, learn)
-        if path.suffix == ".gz":
-            return cast(BinaryIO, _Decompressed(gzip.GzipFile(fileobj=hashed), hashed))
-        if path.suffix == ".xz":
-            return cast(BinaryIO, _Decompressed(lzma.LZMAFile(cast(BinaryIO, hashed)), hashed))
-        return io.BufferedReader(hashed)
+        return decompress(io.BufferedReader(_HashedFile(raw, learn)), path.suffix)
 
     def of(self, path: Path) -> str:
         """sha256 of the content of `path`."""
@@ -102,18 +95,6 @@ class _HashedFile(io.RawIOBase):
                 self._learn(self._sha256.hexdigest())
             self._raw.close()
         super().close()
-
-
-class _Decompressed(io.BufferedReader):
-    """A decompressed file that closes the compressed one too."""
-
-    def __init__(self, stream: gzip.GzipFile | lzma.LZMAFile, hashed: _HashedFile) -> None:
-        super().__init__(cast(io.RawIOBase, stream))
-        self._hashed = hashed
-
-    def close(self) -> None:
-        super().close()
-        self._hashed.close()
 
 
 def _status(path: Path) -> list[int]:

@@ -7,7 +7,7 @@ that is left out of a test set would be missing in its score.
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,6 @@ from regard.data.settings import PairDataSettings
 from regard.data.split import hash_text
 from regard.data.store import Encoded
 from regard.errors import UserError
-from regard.messages import Message, join_messages
 from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS, PLACEHOLDERS
 from regard.text.tokenizer import Tokenizer
@@ -70,40 +69,8 @@ class Filters:
 
 
 KEEP_ALL = Filters()
-FILTER_NAMES = {"read": Message("read"), "empty": Message("empty"), "too_long": Message("too long")}
-FILTER_NAMES |= {"ratio": Message("ratio"), "identical": Message("identical"), "duplicate": Message("duplicate")}
-FILTER_NAMES |= {"kept": Message("kept")}
-"""The fields of a report for people."""
-
-
-@dataclass(frozen=True)
-class FilterReport:
-    """Numbers of pairs: read, left out for each reason, and kept."""
-
-    read: int
-    empty: int
-    too_long: int
-    ratio: int
-    identical: int
-    duplicate: int
-    kept: int
-
-    @classmethod
-    def count(cls, read: int, left_out: Counter[str]) -> "FilterReport":
-        """The report of `read` pairs; `left_out` counts the pairs of each reason."""
-        reasons = {field.name: left_out[field.name] for field in fields(cls) if field.name not in ("read", "kept")}
-        return cls(read=read, kept=read - sum(reasons.values()), **reasons)
-
-    def table(self) -> str:
-        """One line per number, without reasons that left out nothing."""
-        width, counts = len(f"{self.read:,}"), asdict(self).items()
-        rows = [
-            {"name": FILTER_NAMES[name], "count": n, "share": n / max(self.read, 1)}
-            for name, n in counts
-            if n or name in ("read", "kept")
-        ]
-        lines = (Message("{name:<10} {count:>{width},}  {share:7.2%}", width=width, **row) for row in rows)
-        return join_messages("\n", lines)
+REASONS = ("empty", "too_long", "ratio", "identical", "duplicate")
+"""Why a pair is left out; see `Pairs.account`."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +78,7 @@ class PairEncoder:
     """Filters and tokenises {"src", "tgt", "to"?}: columns `src` and `tgt`, each row with its end symbol.
 
     If the tokenizer has language tags, a source begins with the tag of its target language. Counts the pairs that the
-    filters drop, by reason (see `FilterReport`).
+    filters drop, by reason (`REASONS`).
     """
 
     src_tokenizer: Tokenizer

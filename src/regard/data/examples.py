@@ -18,6 +18,7 @@ example of a record of a file, and check it.
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
@@ -32,6 +33,7 @@ from regard.trees import find_cycle
 Example = JsonObject
 """One example of any task, with or without its target."""
 
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MAX_NUMBER = 1e18  # of a regression target: its square fits in 32-bit floating point
 
 
@@ -112,10 +114,7 @@ def read_scored_text(record: Record, source: Source) -> Example:
     """A text, or two, and a number."""
     example, label = _texts(record, source), _label(record, source)
     if label is not None:
-        try:
-            example["label"] = float(label)
-        except ValueError:
-            example["label"] = math.nan
+        example["label"] = float(label) if NUMBER.fullmatch(label) else math.nan
         if not abs(example["label"]) <= MAX_NUMBER:
             problem = f"the label {label!r} is not a number, or too large"
             raise record.error(problem, "a regression needs numbers, best near 1")

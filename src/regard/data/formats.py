@@ -8,6 +8,7 @@ refused by `check_source`.
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from regard.config import SettingError, nearest
 from regard.data import builtin, dialogues, texts
+from regard.data.accounts import Account, record_account
 from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example, repeat_pair
@@ -24,8 +26,8 @@ from regard.data.records import Location, Opener, Record, SourceFiles, follow
 from regard.data.sources import LOCATIONS, Source, column_setting
 from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
-from regard.files import open_binary
-from regard.reading import refuse_devices
+from regard.files import COMPRESSED, open_binary
+from regard.reading import parse_strict_json, refuse_devices
 from regard.trees import normalize, numbered, tree_example
 
 FASTTEXT = re.compile(r"__label__(\S+)\s+(.*)")
@@ -35,20 +37,28 @@ TABLE_OPTIONS = ("delimiter", "header", "quoted", "where")
 
 
 def read_examples(
-    sources: Iterable[Source], root: Path, fields: Fields, require_target: bool = True, opener: Opener = open_binary
+    sources: Iterable[Source],
+    root: Path,
+    fields: Fields,
+    require_target: bool = True,
+    opener: Opener = open_binary,
+    spellings: dict[str, str] | None = None,
 ) -> Iterator[Example]:
-    """The examples of sources in their order, read one at a time and checked; each source has at least one."""
+    """The examples of sources in their order, read one at a time and checked; each source has at least one.
+
+    `spellings` has the labels that are known already, by their NFC form; new ones are added.
+    """
+    spellings = {} if spellings is None else spellings
     for source in sources:
         example = None
         for file in source.files(root):
             refuse_devices(file)
-        read = read_example if source.format == "examples" else fields.read
-        for record in read_records(source, root, fields, opener):
-            example = read(record, source)
+        for record, example in read_records(source, root, fields, opener):
             if require_target and fields.target and fields.target not in example:
                 raise missing_field(
                     record, source, fields.target, f"there is no {fields.target}, which training and scoring need"
                 )
+            check_spelling(record, example.get(fields.target), spellings)
             yield from repeat_pair(example, source) if source.tgt_lang or source.repeat else (example,)
         if example is None:
             condition = f" where {source.where}" if source.where else ""
@@ -56,13 +66,30 @@ def read_examples(
             raise UserError(f"{path} contains no examples{condition}", "add examples", code="no-data", where=path)
 
 
-def read_records(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> Iterator[Record]:
-    """The records of a source, with the lines of `labels_file`, that `where` selects."""
+def read_records(
+    source: Source, root: Path, fields: Fields, opener: Opener = open_binary
+) -> Iterator[tuple[Record, Example]]:
+    """The records of a source that `where` selects, with the lines of `labels_file`, and the examples they hold."""
     files = open_source(source, root, fields, opener)
     records = FORMATS[fields.format_of(source)].read(files)
     if source.labels_file is not None:
         records = _with_labels(records, files)
-    return _selected(records, source) if source.where else records
+    read = read_example if source.format == "examples" else fields.read
+    for record in _selected(records, files) if source.where else records:
+        files.account.kept += 1
+        yield record, read(record, source)
+    record_account(files.account)
+
+
+def check_spelling(record: Record, target: object, spellings: dict[str, str]) -> None:
+    """Raise UserError if a label was spelled with other characters before: "é" is one character, or "e" and a mark."""
+    for label in target if isinstance(target, list) else [target]:
+        if isinstance(label, str) and not label.isascii():
+            known = spellings.setdefault(unicodedata.normalize("NFC", label), label)
+            if known != label:
+                problem = f"the label {label!r} is spelled {label!a}, and {known!a} before"
+                remedy = "use one spelling: unicodedata.normalize('NFC', text) in Python, or uconv -x any-nfc"
+                raise record.error(problem, remedy, code="two-spellings")
 
 
 def open_source(source: Source, root: Path, fields: Fields, opener: Opener = open_binary) -> SourceFiles:
@@ -72,7 +99,7 @@ def open_source(source: Source, root: Path, fields: Fields, opener: Opener = ope
     by_first_row = pairs and not named and not fields.headed_tables
     default = None if by_first_row else named or fields.headed_tables
     header = default if source.header is None else source.header
-    return SourceFiles(source, source.files(root), opener, header, fields.headed_tables, pairs)
+    return SourceFiles(source, source.files(root), opener, header, Account(str(source)), pairs)
 
 
 def describe_sources(sources: Iterable[Source], root: Path, fields: Fields) -> list[str]:
@@ -88,9 +115,7 @@ def read_table(path: Path, fields: Fields, source: Source | None = None) -> Iter
     `source` says how the file is read, whichever file it names itself; `Task.file_sources` makes one from a recipe.
     """
     values = {} if source is None else source.model_dump()
-    source = Source(**values | {"file": str(path)})
-    read = read_example if source.format == "examples" else fields.read
-    return ((record, read(record, source)) for record in read_records(source, Path(), fields))
+    return read_records(Source(**values | {"file": str(path)}), Path(), fields)
 
 
 def identify(sources: Iterable[Source], root: Path, fields: Fields, digests: Digests) -> str:
@@ -107,7 +132,7 @@ def identify(sources: Iterable[Source], root: Path, fields: Fields, digests: Dig
             except OSError:
                 open_binary(path).close()  # raises the error that the user sees
                 raise
-            contents.append(content + (path.suffix if path.suffix in (".gz", ".xz") else ""))
+            contents.append(content + (path.suffix if path.suffix in COMPRESSED else ""))
         options = source.model_dump(exclude={*LOCATIONS, "labels_file", "contexts_file"})
         lines.append(json.dumps([name, contents, options], sort_keys=True))
     return "\n".join(lines)
@@ -167,11 +192,11 @@ def _unaligned(path: Path, labels: int, problem: str) -> UserError:
     return Location(path).error(f"has {labels} labels, and {problem}", "write one label per line", "unaligned-files")
 
 
-def _selected(records: Iterator[Record], source: Source) -> Iterator[Record]:
+def _selected(records: Iterator[Record], files: SourceFiles) -> Iterator[Record]:
     """The records that have the values of `where`."""
     selection = {
         column: {str(value) for value in (values if isinstance(values, list) else [values])}
-        for column, values in (source.where or {}).items()
+        for column, values in (files.source.where or {}).items()
     }
     for record in records:
         for column, values in selection.items():
@@ -180,6 +205,7 @@ def _selected(records: Iterator[Record], source: Source) -> Iterator[Record]:
                 problem = f"there is no column {column!r}, which where names"
                 raise record.error(problem, f"it has {record.describe_columns()}", code="missing-field")
             if (value if isinstance(value, str) else json.dumps(value)) not in values:
+                files.account.dropped["where"] += 1
                 break
         else:
             yield record
@@ -199,6 +225,7 @@ def read_aligned(files: SourceFiles) -> Iterator[Record]:
             problem = f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}"
             remedy = "correct the files: line n of the second must translate line n of the first"
             raise UserError(problem, remedy, code="unaligned-files", where=f"{src_path}, {tgt_path}")
+        files.account.read += 1
         yield Record(Location(src_path, number), {"src": src, "tgt": tgt})
 
 
@@ -208,6 +235,7 @@ def read_builtin(files: SourceFiles) -> Iterator[Record]:
     assert source.builtin is not None and source.split is not None
     for number, example in enumerate(builtin.examples(source.builtin, source.split), 1):
         value = example if source.side is None else {"text": example[source.side]}
+        files.account.read += 1
         yield Record(Location(source.builtin, number), value)
 
 
@@ -215,14 +243,21 @@ def read_trees(files: SourceFiles) -> Iterator[Record]:
     """Trees in brackets. A tree of nothing but traces has no words, and is left out."""
     path = files.paths[0]
     for number, tree in numbered(files.lines(), str(path)):
-        if (clean := normalize(tree)) is not None:
+        files.account.read += 1
+        if (clean := normalize(tree)) is None:
+            files.account.dropped["no_words"] += 1
+        else:
             yield Record(Location(path, number), tree_example(clean, files.source.leaves or "XX"))
 
 
 def read_dialogues(files: SourceFiles) -> Iterator[Record]:
     """The turns before each reply, and the reply."""
     path, source = files.paths[0], files.source
-    for src, tgt, number in dialogues.pairs(files.lines(), path, source.split, source.turns or 1):
+    for src, tgt, number, selected in dialogues.pairs(files.lines(), path, source.split, source.turns or 1):
+        files.account.read += 1
+        if not selected:
+            files.account.dropped["split"] += 1
+            continue
         yield Record(Location(path, number), {"src": src, "tgt": tgt})
 
 
@@ -231,15 +266,18 @@ def read_dialogues(files: SourceFiles) -> Iterator[Record]:
 
 def read_text_lines(files: SourceFiles) -> Iterator[Record]:
     """Every line of a text, blank lines too."""
-    path = files.paths[0]
-    return (Record(Location(path, number), {"text": line}) for number, line in enumerate(files.lines(), 1))
+    for number, line in enumerate(files.lines(), 1):
+        files.account.read += 1
+        yield Record(Location(files.paths[0], number), {"text": line})
 
 
 def read_documents(files: SourceFiles) -> Iterator[Record]:
     """The sentences of documents."""
     path, source = files.paths[0], files.source
     rows = texts.sentences(files.lines(), source.boundary or "blank", source.sentences or "lines")
-    return (Record(Location(path, number), {"text": text, "first": first}) for number, text, first in rows)
+    for number, text, first in rows:
+        files.account.read += 1
+        yield Record(Location(path, number), {"text": text, "first": first})
 
 
 # ---- tables, JSON and lines with labels
@@ -249,7 +287,7 @@ def read_json_lines(files: SourceFiles) -> Iterator[Record]:
     """One JSON value per line."""
     for location, line in files.numbered():
         try:
-            yield Record(location, json.loads(line))
+            yield Record(location, parse_strict_json(line))
         except (ValueError, RecursionError) as error:
             raise location.error(f"is not JSON: {error}", "write one object per line", "bad-json") from error
 
@@ -264,6 +302,7 @@ def read_json_list(files: SourceFiles) -> Iterator[Record]:
         remedy = f"write records = one of its lists: {', '.join(lists)}" if lists else "write a list of objects"
         raise Location(path).error(f"has no list under {key!r}" if key else "is not a list", remedy, "bad-json")
     for number, value in enumerate(records, 1):
+        files.account.read += 1
         yield Record(Location(path, number, key or "record"), value)
 
 
@@ -297,6 +336,7 @@ def read_conll(files: SourceFiles) -> Iterator[Record]:
                 remedy = "write a word, a tab and its tag, and a blank line between sentences"
                 raise Location(path, line).error(problem, remedy)
         header = ["words", *[""] * (width - 2), "tags"][:width]
+        files.account.read += 1
         yield Record(Location(path, number), [list(column) for column in zip(*rows, strict=True)], header)
 
 
@@ -393,10 +433,8 @@ def read_qamr(files: SourceFiles) -> Iterator[Record]:
 
 def word_numbers(text: str, location: Location) -> list[int]:
     """Numbers of words, separated by spaces; at least one."""
-    try:
-        numbers = [int(number) for number in text.split()]
-    except ValueError:
-        numbers = []
+    words = text.split()
+    numbers = [int(word) for word in words] if all(word.isascii() and word.isdecimal() for word in words) else []
     if not numbers:
         problem, remedy = f"{text!r} is not a list of word numbers", "an answer is the numbers of its words, like 17 19"
         raise Record(location, text).error(problem, remedy)

@@ -13,15 +13,13 @@ The data is read twice, to decide and to use it. Between the two, one byte for e
 25, and no text. Labelled data has its own way (data/labelled.py), with the same sizes.
 """
 
-import gzip
-import lzma
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +35,7 @@ from regard.data.split import Hashes, Mask, SplitPlan, first_occurrences, hash_s
 from regard.data.store import ProgressCallback
 from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
-from regard.files import replacing, require_writable, write_json
+from regard.files import COMPRESSED, compress, replacing, require_writable, write_json
 from regard.messages import Message, join_messages
 from regard.run_files import SPLITS
 
@@ -239,7 +237,7 @@ def split_corpora(
 ) -> SplitReport:
     """Write the splits as line-aligned files, `train.src` and `train.tgt` and so on, and a report, into a new folder.
 
-    Endings that end in .gz or .xz compress. The folder is written completely or not at all; none is overwritten.
+    Endings that end in .gz, .xz or .bz2 compress. The folder is written completely or not at all; none is overwritten.
     """
     require_writable(folder)
     if any(not ending or ending != Path(ending).name for ending in endings):
@@ -280,7 +278,7 @@ def sentences(path: Path) -> Iterator[str]:
     rows: Iterable[list[str]] = (line.split("\t") if ending == ".tsv" else [line] for line in lines)
     if ending == ".csv":
         head, complete = beginning(lines)
-        rows = (row for _, row in csv_rows(chain(head, lines), path, guess_delimiter(head, complete=complete)))
+        rows = (row.cells for row in csv_rows(chain(head, lines), path, guess_delimiter(head, complete=complete)))
     return (sentence for row in rows for sentence in row if sentence.strip())
 
 
@@ -329,7 +327,7 @@ def write_splits(
     """The second reading: write each pair to the two files of its split. A line break in a sentence becomes a space."""
     with ExitStack() as stack:
         files = {
-            code: [stack.enter_context(_create(folder / f"{name}.{ending}")) for ending in endings]
+            code: [_create(folder / f"{name}.{ending}", stack) for ending in endings]
             for code, name in enumerate(SPLITS)
             if (assignments == code).any()
         }
@@ -345,10 +343,9 @@ def write_splits(
             raise UserError(problem, remedy, code="changed-file", where=folder)
 
 
-def _create(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "wb"))
-    return cast(BinaryIO, lzma.open(path, "wb")) if path.suffix == ".xz" else path.open("wb")
+def _create(path: Path, stack: ExitStack) -> BinaryIO:
+    raw = stack.enter_context(path.open("wb"))
+    return stack.enter_context(compress(raw, path.suffix)) if path.suffix in COMPRESSED else raw
 
 
 def _count(hashes: PairHashes, selected: Mask) -> SplitCounts:

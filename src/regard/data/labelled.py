@@ -170,10 +170,12 @@ def _inputs(data: LabelledDataSettings, fields: Fields, digests: Digests) -> obj
 def _build(folder: Path, data: LabelledDataSettings, fields: Fields, digests: Digests) -> SelectionReport:
     """Read all sources once, write every example, and the numbers of the examples of each split."""
     keys, read, offsets = ExampleHashes(data, fields), {}, array("q", [0])
+    spellings: dict[str, str] = {}
     with (folder / EXAMPLES).open("wb") as file:
         for split in SPLITS:
             before = len(keys)
-            for example in read_examples(getattr(data, split), data.folder, fields, opener=digests.open):
+            sources = getattr(data, split)
+            for example in read_examples(sources, data.folder, fields, opener=digests.open, spellings=spellings):
                 offsets.append(offsets[-1] + file.write(json.dumps(example, ensure_ascii=False).encode() + b"\n"))
                 keys.add(example)
             read[split] = len(keys) - before

@@ -11,9 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from regard.data import batch
+from regard.data.accounts import Account
 from regard.data.arrays import Array, Rows
 from regard.data.batch import Batch
-from regard.data.encoders import FilterReport
+from regard.data.encoders import REASONS
 from regard.data.planning import Capacity
 from regard.data.store import Store
 from regard.text.symbols import PAD
@@ -88,9 +89,11 @@ class Pairs(PairExamples):
         return np.flatnonzero(np.maximum(self.src_lengths, self.tgt_lengths) <= max_length)
 
     @property
-    def report(self) -> FilterReport:
-        """How many pairs were read and dropped."""
-        return FilterReport.count(self._store.counts["examples"], Counter(self._store.counts))
+    def account(self) -> Account:
+        """How many pairs were read, kept and left out by the filters."""
+        counts = self._store.counts
+        dropped = Counter({reason: counts[reason] for reason in REASONS if reason in counts})
+        return Account("pairs", counts["examples"], counts["rows"], dropped).check()
 
     def sources(self, indices: Array) -> Rows:
         return self._store.gather("src", indices if self._rows is None else self._rows[indices])

@@ -3,19 +3,40 @@
 import csv
 import json
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from regard.data.accounts import Account
 from regard.data.sources import Column, Source
 from regard.errors import UserError
-from regard.files import open_binary
+from regard.files import COMPRESSED, open_binary
+from regard.reading import parse_strict_json
 
 MAX_LINE_BYTES = 1 << 26  # a longer line is not text, and a thousand of them would not fit in memory
 
 Opener = Callable[[Path], BinaryIO]
-"""Opens a data file for reading bytes; it decompresses .gz and .xz."""
+"""Opens a data file for reading bytes, decompressed."""
+
+BINARY = {
+    b"PK\x03\x04": ("a zip file", "name a spreadsheet FILE.xlsx and a file in an archive FILE.zip/MEMBER"),
+    b"PAR1": ("a Parquet file", "name it FILE.parquet"),
+    b"ARROW1": ("an Arrow file", "name it FILE.arrow"),
+    b"\x1f\x8b": ("compressed by gzip", "name it FILE.gz"),
+    b"\xfd7zXZ\0": ("compressed by xz", "name it FILE.xz"),
+    b"BZh": ("compressed by bzip2", "name it FILE.bz2"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "decompress it: unzstd FILE"),
+    b"\xd0\xcf\x11\xe0": ("an old Office file (.xls, .doc)", "save it as .xlsx, .csv or text"),
+    b"%PDF": ("a PDF", "extract its text: pdftotext FILE.pdf"),
+    b"SQLite format 3": ("a database", "export a table: sqlite3 -csv -header FILE 'SELECT ...' > FILE.csv"),
+    b"{\\rtf": ("an RTF document", "save it as text"),
+    b"$FL2": ("an SPSS file", "convert it in Python: pandas.read_spss(FILE).to_csv(...)"),
+    b"\xff\xfe": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+    b"\xfe\xff": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
+}
+"""First bytes of files that are not UTF-8 text: what they are, and what to do."""
 
 
 def read_lines(path: Path, opener: Opener = open_binary) -> Iterator[str]:
@@ -32,9 +53,13 @@ def decode_lines(stream: BinaryIO, name: str | Path) -> Iterator[str]:
     """The lines of a UTF-8 stream without their line ends; a byte order mark at the start is dropped."""
     offset = 0
     for number, raw in enumerate(_raw_lines(stream, name), 1):
+        if number == 1:
+            _check_beginning(raw, name)
         if len(raw) > MAX_LINE_BYTES:
             problem = f"is longer than {MAX_LINE_BYTES} bytes"
             raise Location(name, number).error(problem, "check that it is a text file")
+        if b"\0" in raw:
+            raise _nul_error(raw, offset, Location(name, number))
         line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
@@ -46,6 +71,28 @@ def decode_lines(stream: BinaryIO, name: str | Path) -> Iterator[str]:
         offset += len(raw)
 
 
+def _check_beginning(raw: bytes, name: str | Path) -> None:
+    """Raise a UserError if the first line is not the beginning of a text file."""
+    for magic, (kind, remedy) in BINARY.items():
+        if raw.startswith(magic):
+            raise Location(name, 1).error(f"is not text: the file is {kind}", remedy, "not-utf8")
+    if b"\r" in raw[:-1] and not raw.endswith(b"\n"):
+        problem, remedy = "is the whole file: its lines end with CR only", "convert it: tr '\\r' '\\n' < FILE > NEW"
+        raise Location(name, 1).error(problem, remedy)
+
+
+def _nul_error(raw: bytes, offset: int, location: "Location") -> UserError:
+    """The error for a line with U+0000: UTF-16 without a byte order mark, if every other byte of it is zero."""
+    places = [offset + index for index, byte in enumerate(raw[: 1 << 10]) if not byte]
+    if 3 * len(places) > min(len(raw), 1 << 10) and len({place % 2 for place in places}) == 1:
+        code = "UTF-16LE" if places[0] % 2 else "UTF-16BE"
+        problem = f"is not UTF-8: it looks like {code} without a byte order mark"
+        return location.error(problem, f"convert the file: iconv -f {code} -t UTF-8 FILE > NEW", "not-utf8")
+    position = offset + raw.index(b"\0")
+    remedy = "remove it: tr -d '\\000' < FILE > NEW; or convert a file in another encoding with iconv"
+    return location.error(f"contains the character U+0000, at offset {position}", remedy, "nul-character")
+
+
 def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     try:
         while line := stream.readline(MAX_LINE_BYTES + 1):
@@ -55,26 +102,63 @@ def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
         raise Location(path).error(f"cannot be read to its end: {error}", remedy, "damaged-file") from error
 
 
-def csv_rows(lines: Iterable[str], path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Rows of quoted cells with the line each begins on: a quoted cell may span lines. A blank line is not a row."""
-    reader = csv.reader((line + "\n" for line in lines), delimiter=delimiter)
+class CsvRow(NamedTuple):
+    """A row of quoted cells, the line it begins on and the number of its lines; a blank line has no cells."""
+
+    number: int
+    cells: list[str]
+    lines: int = 1
+
+
+def csv_rows(lines: Iterable[str], path: Path, delimiter: str = ",", joins: bool = False) -> Iterator[CsvRow]:
+    """Rows of quoted cells; a cell may span lines, and with `joins` also lines that look like rows themselves."""
+    row_lines: list[str] = []
+
+    def remember() -> Iterator[str]:
+        for line in lines:
+            row_lines.append(line)
+            yield line + "\n"
+
+    reader = csv.reader(remember(), delimiter=delimiter, strict=True)
     while True:
         number = reader.line_num + 1
+        row_lines.clear()
         try:
             row = next(reader, None)
         except csv.Error as error:
-            remedy = "check that every quotation mark is closed"
-            raise Location(path, number).error(f"is not valid CSV: {error}", remedy) from error
+            at = number + _unclosed_cell(row_lines, delimiter)
+            problem = f"has a cell that is not valid CSV, up to line {reader.line_num}: {error}"
+            remedy = "close every quotation mark, and double those inside a quoted cell; or set quoted = false"
+            raise Location(path, at).error(problem, remedy) from error
         if row is None:
             return
-        if row:
-            yield number, row
+        inner = row_lines[1:-1]
+        if inner and not joins and len(row) > 1 and all(_width(line, delimiter) == len(row) for line in row_lines):
+            at = number + next(index for index, line in enumerate(row_lines) if line.count('"') % 2)
+            problem = f"opens a quotation mark that is closed only on line {reader.line_num}, and joins rows"
+            remedy = "close it; or set quoted = false, if quotation marks are text, or quoted = true, if it is one cell"
+            raise Location(path, at).error(problem, remedy)
+        yield CsvRow(number, row, len(row_lines))
+
+
+def _width(line: str, delimiter: str) -> int:
+    """The number of cells of a line that is a row; if its quotation marks do not match, they are text."""
+    return line.count(delimiter) + 1 if line.count('"') % 2 else len(next(csv.reader([line], delimiter=delimiter), []))
+
+
+def _unclosed_cell(lines: Sequence[str], delimiter: str) -> int:
+    """The index of the line on which the first cell begins that is not valid."""
+    end, text, position = re.escape(delimiter), "\n".join(lines), 0
+    cell = re.compile(rf'(?:"[^"]*(?:""[^"]*)*"|(?!")[^{end}\n]*)(?:{end}|\n|\Z)')
+    while position < len(text) and (match := cell.match(text, position)):
+        position = match.end()
+    return text.count("\n", 0, position)
 
 
 def file_ending(name: str) -> str:
-    """The suffix of a file name, .gz and .xz aside, in lower case."""
+    """The suffix of a file name, that of compression aside, in lower case."""
     path = Path(name)
-    return (Path(path.stem).suffix if path.suffix in (".gz", ".xz") else path.suffix).lower()
+    return (Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix).lower()
 
 
 class Location(NamedTuple):
@@ -147,8 +231,8 @@ class SourceFiles(NamedTuple):
     opener: Opener
     header: bool | None
     """True if the first row of a table names its columns; None: the first row decides."""
-    uniform_rows: bool
-    """True if all rows of a table must have as many cells as the first."""
+    account: Account
+    """Counts the records while they are read."""
     pairs: bool = False
     """True if the examples are pairs."""
 
@@ -159,17 +243,21 @@ class SourceFiles(NamedTuple):
     def numbered(self, index: int = 0) -> Iterator[tuple[Location, str]]:
         """The lines of one of the files that are not blank, with their locations."""
         path = self.paths[index]
-        return ((Location(path, n), line) for n, line in enumerate(self.lines(index), 1) if line.strip())
+        for number, line in enumerate(self.lines(index), 1):
+            self.account.read += 1
+            if line.strip():
+                yield Location(path, number), line
+            else:
+                self.account.dropped["blank"] += 1
 
     def json(self) -> object:
         """The one JSON value of the first file."""
         path = self.paths[0]
         try:
-            value: object = json.loads("\n".join(self.lines()))
+            return parse_strict_json("\n".join(self.lines()))
         except json.JSONDecodeError as error:
             by_line = error.msg == "Extra data"
             remedy = 'if it has one object per line, write format = "jsonl"' if by_line else "check that it is complete"
             raise Location(path, error.lineno).error(f"is not JSON: {error.msg}", remedy, "bad-json") from error
         except (ValueError, RecursionError) as error:  # a number of thousands of digits, or deep nesting
             raise UserError(f"{path} is not JSON: {error}", code="bad-json", where=path) from error
-        return value

@@ -45,7 +45,7 @@ class Source(Settings):
     `columns`, under its own name, or as NAME_column if that is a setting: `text = 2`, `src_column = 1`.
     """
 
-    file: str | None = Field(None, description="one UTF-8 file: plain, .gz or .xz")
+    file: str | None = Field(None, description="one UTF-8 file: plain, .gz, .xz or .bz2")
     src: str | None = Field(None, description="a file with one source sentence per line")
     tgt: str | None = Field(None, description="a file with one translation per line of `src`")
     builtin: Literal["dates", "numbers", "trees", "dependencies"] | None = Field(
@@ -178,7 +178,7 @@ class Source(Settings):
         return self.columns.get(field, field)
 
     def files(self, root: Path) -> list[Path]:
-        """All files that are read, relative to `root`; ~ is the home folder. Each may be plain, .gz or .xz."""
+        """All files that are read, relative to `root`; ~ is the home folder. Each may be compressed."""
         names = [self.src, self.tgt, self.file]
         if self.format == "squad-tokens" and self.file is not None:
             names += [sibling(self.file, "question"), sibling(self.file, "span")]
@@ -187,10 +187,10 @@ class Source(Settings):
         return [find_file(root / os.path.expanduser(name)) for name in names if name is not None]  # noqa: PTH111
 
     def uncompressed(self) -> Self:
-        """The source with the names of its files without .gz and .xz, which do not matter."""
+        """The source with the names of its files without .gz, .xz and .bz2, which do not matter."""
         names = ("file", "src", "tgt", "labels_file", "contexts_file")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        plain = {name: value[:-3] for name, value in given.items() if value.endswith(COMPRESSED)}
+        plain = {name: value.rpartition(".")[0] for name, value in given.items() if value.endswith(COMPRESSED)}
         return self.model_copy(update=plain)
 
     def __str__(self) -> str:

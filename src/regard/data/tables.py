@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from regard.data.records import Location, Record, SourceFiles, csv_rows
+from regard.data.records import CsvRow, Location, Record, SourceFiles, csv_rows
 from regard.errors import UserError
 from regard.messages import Message, join_messages
 
@@ -54,23 +54,37 @@ def read_rows(files: SourceFiles, kind: str) -> Iterator[Record]:
     layout = choose_layout(files, kind, head, complete)
     check_columns(files, kind, layout)
     lines = chain(head, lines)
-    if layout.quoted:
-        rows = csv_rows(lines, path, layout.delimiter)
-    else:
-        kept = ((n, line) for n, line in enumerate(lines, 1) if line.strip() or not files.uniform_rows)
-        rows = ((n, line.split(layout.delimiter)) for n, line in kept)
-    before_header, width = layout.header, len(layout.first)
-    for number, row in rows:
-        if before_header:
-            before_header = not any(row)  # blank lines, then the header
-            continue
-        if files.uniform_rows and len(row) != width:
-            raise Location(path, number).error(
-                f"has {len(row)} column{'s' * (len(row) != 1)}, the first row {width}",
-                f"columns are separated by {show(layout.delimiter)}: delimiter = ... sets another character; quoted = "
-                "true or false decides if quotation marks enclose a cell",
-            )
-        yield Record(Location(path, number), row, layout.first if layout.header else ())
+    cells = (line.split(layout.delimiter) if line else [] for line in lines)
+    split = (CsvRow(number, row) for number, row in enumerate(cells, 1))
+    rows = csv_rows(lines, path, layout.delimiter, bool(files.source.quoted)) if layout.quoted else split
+    before_header, account = layout.header, files.account
+    for number, row, line_count in rows:
+        account.read += 1
+        account.joined += line_count > 1
+        if not row or (len(row) < len(layout.first) and not row[0].strip() and len(row) == 1):
+            account.dropped["blank"] += 1
+        elif before_header:
+            before_header = False
+            account.dropped["header"] += 1
+        else:
+            check_row(row, layout, Location(path, number))
+            yield Record(Location(path, number), row, layout.first if layout.header else ())
+
+
+def check_row(row: Sequence[str], layout: TableLayout, location: Location) -> None:
+    """Raise UserError if a row does not fit the first one, or shows that files were joined."""
+    if layout.header and [cell.strip() for cell in row] == layout.first:
+        raise location.error("repeats the header", "remove the line: two files were joined")
+    if len(row) != len(layout.first):
+        raise location.error(
+            f"has {len(row)} column{'s' * (len(row) != 1)}, the first row {len(layout.first)}",
+            f"columns are separated by {show(layout.delimiter)}: delimiter = ... sets another character; quoted = "
+            "true or false decides if quotation marks enclose a cell",
+        )
+    if row[0].startswith("\ufeff"):
+        raise location.error("begins with a byte order mark", "remove the three bytes: two files were joined")
+    if not layout.quoted and any("\r" in cell for cell in row):
+        raise location.error("contains a carriage return", "end every line alike: tr '\\r' '\\n' < FILE > NEW")
 
 
 def beginning(lines: Iterator[str]) -> tuple[list[str], bool]:
@@ -150,7 +164,12 @@ def find_sides(header: Sequence[str]) -> tuple[str, str] | None:
 
 
 def check_columns(files: SourceFiles, kind: str, layout: TableLayout) -> None:
-    """Raise UserError if a table of pairs has further columns, and nothing tells which of them the sides are."""
+    """Raise UserError if it is not clear which columns are meant: of equal names, or of the further ones of pairs."""
+    given, named = [column for _, column in files.source.given_columns()], list(filter(None, layout.first))
+    by_name = layout.header and (not given or any(isinstance(column, str) for column in given))
+    if by_name and (twice := next((name for name in named if named.count(name) > 1), "")):
+        problem, remedy = f"has two columns {twice!r}", "rename one of them, or give the columns by number, from 1"
+        raise Location(files.paths[0], 1).error(problem, remedy, "ambiguous-columns")
     if not files.pairs or files.source.columns or len(layout.first) < 3:
         return
     known = layout.header and find_sides(layout.first) is not None

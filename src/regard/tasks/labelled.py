@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
+from unicodedata import normalize
 
 import torch.nn.functional as F
 from pydantic import model_validator
@@ -276,10 +277,11 @@ class Labelled(Task[L, Inputs]):
 
     def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
         data = self.recipe.data
+        spellings = {normalize("NFC", label): label for label in self.labels}
         if sources is not None:
-            return read_examples(sources, Path(), self.recipe.fields)
+            return read_examples(sources, Path(), self.recipe.fields, spellings=spellings)
         if split == "test" and data.test:  # it can be scored without the training data
-            return read_examples(data.test, data.folder, self.recipe.fields)
+            return read_examples(data.test, data.folder, self.recipe.fields, spellings=spellings)
         if not any(getattr(data, name) for name in SPLITS):
             base.split_sources(self.recipe, split)
         examples: Sequence[Example] = getattr(self.splits, split)

@@ -7,7 +7,7 @@ B sentences, S source, T target, V vocabulary.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -140,7 +140,7 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
         line = Message("{split}: {pairs:,} pairs, {tokens:,} tokens", split=split, pairs=len(store), tokens=tokens)
         limit = task.recipe.data.max_length
         if split == "train":
-            return join_messages("\n", [store.report.table(), line])
+            return join_messages("\n", [store.account.table(), line])
         if split == "valid" and (too_long := len(store) - len(store.within(limit))):
             left_out = Message(
                 "; validation leaves out {count:,} pairs of more than data.max_length = {limit} tokens",
@@ -157,8 +157,7 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
         return len(task.src_tokenizer.encode(example["src"])) + 1
 
     def filter_counts(self, store: Pairs) -> dict[str, int]:
-        counts = asdict(store.report)
-        return {reason: count for reason, count in counts.items() if reason not in ("read", "kept")}
+        return dict(store.account.dropped)
 
     def causal_sequence(self, task: T) -> str:
         return task.writing.causal_sequence

@@ -1,0 +1,108 @@
+"""Accounts of data: how many records were read, kept and left out, and why. The sum is checked: nothing gets lost.
+
+Every reader of a source keeps an account. Whoever wants to report them reads the data inside `collect_accounts`:
+
+    with collect_accounts(print):
+        examples = list(read_examples(sources, root, fields))
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+
+from regard.messages import Message, join_messages
+
+REASONS = {
+    "blank": Message("blank"),
+    "empty": Message("empty"),
+    "where": Message("not selected by `where`"),
+    "split": Message("in another split"),
+    "no_words": Message("without words"),
+    "too_long": Message("too long"),
+    "ratio": Message("ratio"),
+    "identical": Message("identical"),
+    "duplicate": Message("duplicate"),
+}
+"""Why a record is left out, for people. A table's header is counted too, and not worth a word."""
+
+
+@dataclass
+class Account:
+    """How many records of a source were read, kept, and left out by reason."""
+
+    source: str
+    read: int = 0
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    joined: int = 0
+    """Rows of a table with a cell that spans lines: a quotation mark that is not closed joins rows, too."""
+
+    def check(self) -> "Account":
+        """Return the account; a record that is neither kept nor left out for a reason is an error in regard."""
+        if self.read != self.kept + self.dropped.total():
+            counted = f"{self.kept} kept and {dict(self.dropped)} left out"
+            raise RuntimeError(f"{self.source}: {self.read} records read, but {counted}")
+        return self
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """The records that are left out by reason, without the header."""
+        return {reason: count for reason, count in self.dropped.items() if count and reason in REASONS}
+
+    def describe(self) -> str:
+        """One line if something was left out or joined; else empty."""
+        counts = [join_messages(" ", [f"{count:,}", REASONS[reason]]) for reason, count in self.reasons.items()]
+        listed = join_messages(", ", counts)
+        values = {"source": self.source, "read": self.read - self.dropped["header"], "kept": self.kept}
+        parts = [Message("{source}: {read:,} read, {kept:,} kept; left out: {listed}", listed=listed, **values)]
+        joined = Message("{source}: {count:,} rows have a cell that spans lines", source=self.source, count=self.joined)
+        return join_messages("\n", (parts if counts else []) + ([joined] if self.joined else []))
+
+    def table(self) -> str:
+        """One line per number, without reasons that left out nothing."""
+        width, read = len(f"{self.read:,}"), max(self.read, 1)
+        left_out = [(REASONS[reason], count) for reason, count in self.reasons.items()]
+        rows = [(Message("read"), self.read), *left_out, (Message("kept"), self.kept)]
+        lines = (
+            Message("{name:<10} {count:>{width},}  {share:7.2%}", name=name, count=n, width=width, share=n / read)
+            for name, n in rows
+        )
+        return join_messages("\n", lines)
+
+
+_collected: ContextVar[tuple[dict[str, Account], ...]] = ContextVar("collected", default=())
+
+
+@contextmanager
+def collect_accounts(report: Callable[[str], None] | None = None) -> Iterator[Mapping[str, Account]]:
+    """Collect the account of every source that is read to its end inside; one that is read again is counted once.
+
+    At the end, `report` gets a line for each source of which something was left out.
+    """
+    accounts: dict[str, Account] = {}
+    token = _collected.set((*_collected.get(), accounts))
+    try:
+        yield accounts
+    finally:
+        _collected.reset(token)
+    if report is not None:
+        for line in describe_accounts(accounts):
+            report(line)
+
+
+def record_account(account: Account) -> None:
+    """Hand over the account of a source that was read to its end."""
+    for accounts in _collected.get():
+        accounts[account.source] = account.check()
+
+
+def describe_accounts(accounts: Mapping[str, Account]) -> list[str]:
+    """One line for each source of which something was left out."""
+    return list(filter(None, (account.describe() for account in accounts.values())))
+
+
+def accounts_json(accounts: Iterable[Account]) -> list[dict[str, object]]:
+    """Accounts as JSON."""
+    return [{name: value for name, value in asdict(account).items() if value} for account in accounts]
