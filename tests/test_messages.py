@@ -3,6 +3,7 @@
 import ast
 import json
 import pickle
+import re
 from copy import deepcopy
 from pathlib import Path
 from string import Formatter
@@ -10,7 +11,10 @@ from string import Formatter
 import pytest
 
 import regard
-from regard.messages import Message, chinese_templates, join_messages, localize
+from regard.messages import Count, Message, chinese_templates, find_message, join_messages, localize, to_page
+from regard.reading import read_toml
+from regard.recipe_files import shipped_recipes
+from regard.tasks.registry import load_recipe
 
 SOURCE = Path(regard.__file__).parent
 
@@ -24,16 +28,24 @@ def english_templates() -> set[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message"
     ]
     literals = [call.args[0] for call in calls if isinstance(call.args[0], ast.Constant)]
-    assert len(calls) - len(literals) == 1  # join_messages
+    assert len(calls) - len(literals) == 2  # join_messages and find_message
     return {str(literal.value) for literal in literals}
 
 
+def texts_of_files() -> set[str]:
+    """Texts that are shown with `find_message`: of bundled recipes, certificates and the end of a training."""
+    about = {read_toml(path)["about"] for path in shipped_recipes()}
+    return about | {"validation data", "built-in sentences", "no more data", "source", "target"}
+
+
 def fields(template: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+    """The names of the values, also of those in format specifications."""
+    parts = [(name, spec) for _, name, spec, _ in Formatter().parse(template) if name is not None]
+    return {name for name, _ in parts}.union(*(fields(spec or "") for _, spec in parts))
 
 
 def test_every_message_has_a_chinese_template_and_none_is_left_over() -> None:
-    assert english_templates() == set(chinese_templates())
+    assert english_templates() | texts_of_files() == set(chinese_templates())
 
 
 def test_templates_use_the_same_values() -> None:
@@ -72,3 +84,36 @@ def test_a_message_can_be_copied_and_pickled() -> None:
     joined = join_messages("; ", [message, "a {b}"])
     for same in (deepcopy(joined), pickle.loads(pickle.dumps(joined))):
         assert same == joined and same.template == joined.template and same.values == joined.values
+
+
+def test_counts_have_a_plural_in_english_and_none_in_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (
+        Message("{layers:layer} of {heads:head}, width {width}", layers=Count(n), heads=Count(3 - n), width=8)
+        for n in (1, 2)
+    )
+    assert (one, two) == ("1 layer of 2 heads, width 8", "2 layers of 1 head, width 8")
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    assert localize(two) == "2 层，每层 1 个头，宽度 8"
+
+
+def test_a_page_gets_both_languages_of_a_message() -> None:
+    assert to_page(join_messages(", ", ["a", Message("next:")])) == {"en": "a, next:", "zh": "a，接下来可以试试："}
+    assert to_page("next:") == "next:"
+
+
+def test_only_texts_of_the_catalogue_become_messages() -> None:
+    assert isinstance(find_message("next:"), Message)
+    for text in ("mine; {b}", "{count:,} examples", ""):  # the last but one has values, which a file cannot give
+        assert not isinstance(find_message(text), Message) and find_message(text) == text
+
+
+def test_summaries_of_all_models_are_translated() -> None:
+    """In the Chinese summary of a bundled recipe's model every English word is a name or the value of a setting."""
+    names = {"Transformer", "BERT", "LSTM", "GRU", "RNN", "Kneser", "Ney", "Mask", "predict"}
+    for path in shipped_recipes():
+        model = load_recipe(path).model
+        summary = to_page(model.summary)
+        assert isinstance(summary, dict), path.stem
+        values = {str(value) for _, value in model if isinstance(value, str)} | {name for name, _ in model}
+        words = set(re.findall(r"[A-Za-z_]+", summary["zh"])) - names
+        assert {word for word in words if word not in values and word.lower() not in values} <= {"None"}, summary

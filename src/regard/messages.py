@@ -38,15 +38,30 @@ def join_messages(separator: str, parts: Iterable[str]) -> Message:
     return Message(separator.join(f"{{{name}}}" for name in values), **values)
 
 
-def localize(text: str) -> str:
-    """Return the text in the terminal's language; a text that is no `Message` stays as it is."""
-    if not isinstance(text, Message) or not is_chinese():
+def localize(text: str, chinese: bool | None = None) -> str:
+    """Return the text in the terminal's language, or in Chinese; a text that is no `Message` stays as it is."""
+    if not isinstance(text, Message) or not (is_chinese() if chinese is None else chinese):
         return text
-    values = {name: localize(value) if isinstance(value, str) else value for name, value in text.values.items()}
-    joined = text.template.replace("; ", "；").replace(
-        ", ", "，"
-    )  # only what `join_messages` makes has no Chinese template
+    values = {name: localize(value, True) if isinstance(value, str) else value for name, value in text.values.items()}
+    joined = text.template.replace("; ", "；").replace(", ", "，")  # what `join_messages` makes is in no catalogue
     return chinese_templates().get(text.template, joined).format(**values)
+
+
+def to_page(text: str) -> str | dict[str, str]:
+    """A text for a page that people read in either language: a message becomes {"en": ..., "zh": ...}."""
+    return {"en": str(text), "zh": localize(text, chinese=True)} if isinstance(text, Message) else text
+
+
+def find_message(text: str) -> str:
+    """A text from a file, for example `about` in a bundled recipe: a message if the catalogue has it."""
+    return Message(text) if "{" not in text and text in chinese_templates() else text
+
+
+class Count(int):
+    """A number of things: "{n:layer}" in an English template is "1 layer" or "2 layers", "{n}" is the number."""
+
+    def __format__(self, name: str) -> str:
+        return f"{int(self)} {name}{'s' * (self != 1)}" if name else str(int(self))
 
 
 def is_chinese() -> bool:

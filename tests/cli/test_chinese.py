@@ -31,5 +31,16 @@ def test_screens_of_a_run_are_chinese(task: str, tmp_path: Path, monkeypatch: py
         result = regard(command, run)
         assert result.status == 0, result.err
         assert prose(re.sub(r"\n  \w[\w.]* = .*", "", result.out + result.err)) == set(), command
+    shown = regard("inspect", run, "a fine film", "--output", tmp_path / "page.html")
+    assert shown.status == 0 and re.search(r"注意力，第 \d 层，共 \d 层，\d 个头的平均", shown.out)
     listed = regard("runs", run.parent)
     assert "已完成" in listed.out and prose(listed.out) == set()
+
+
+def test_the_list_of_recipes_is_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    monkeypatch.setenv("COLUMNS", "200")
+    names = {"WikiText", "BERT", "LSTM", "Transformer", "GPU", "CPU", "ISO", "Kneser", "Ney", "base", "big", "ladder"}
+    for line in regard("recipes").out.splitlines()[2:-1]:
+        *_, about = re.split(r" {2,}", line.strip())
+        assert prose(about) <= names and re.search(r"[\u4e00-\u9fff]", about), line

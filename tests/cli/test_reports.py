@@ -71,7 +71,7 @@ def test_the_report_of_a_split(capsys: pytest.CaptureFixture[str]) -> None:
 def test_seeds_and_summary_of_a_ladder() -> None:
     assert ladder.parse_seeds("3,1, 2") == [3, 1, 2]
     assert refused(ladder.parse_seeds, "1,x") == ("invalid-option", "seeds")
-    page = LadderPage("t", [LadderRow("A", "甲", "P", {"bleu": [1.0]}, "s")], facts={"f": "1"}, failures=[("v", "why")])
+    page = LadderPage("t", [LadderRow("A", "P", {"bleu": [1.0]}, "s")], facts={"f": "1"}, failures=[("v", "why")])
     assert ladder.summary(page, [{"steps": 3, "pictures": [1]}]) == {
         "facts": {"f": "1"},
         "rows": [{"title": "A", "paper": "P", "settings": "s", "bleu": [1.0]}],

@@ -76,7 +76,7 @@ def test_names_titles_and_teachers() -> None:
     everything = TRANSLATION_VARIANTS.variants
     names, titles = {variant.name for variant in everything}, {variant.title for variant in everything}
     assert len(names) == len(titles) == len(everything)
-    assert all(variant.title_zh and variant.paper for variant in everything)
+    assert all(variant.title and variant.paper for variant in everything)
     assert [variant.name for variant in select(["masked-distilled"])] == ["transformer", "masked-distilled"]
     defaults = TRANSLATION_VARIANTS.defaults
     assert [variant.name for variant in select()] == list(defaults) and "alibi" not in defaults

@@ -26,7 +26,8 @@ from regard.run.report import (
     read_metrics,
 )
 from regard.viz.content import EXCERPT_CHARACTERS, Marked, Matrix, Preformatted, Shaded, Shares, Table
-from regard.viz.report import Report
+from regard.viz.document import asset
+from regard.viz.report import Report, page_data
 
 COUNTS = {"parsing": 3, "language": 10, "pretraining": 10}
 TITLES = {
@@ -55,6 +56,25 @@ def test_the_page_of_an_evaluation(task: str, tiny_run: TinyRun) -> None:
     assert report.curves["validation loss"] and report.scores
     assert {"task", "data", "model", "parameters", "vocabulary", "seed"} <= set(report.facts)
     json.dumps([table.to_json() for table in report.tables])
+    check_chinese(report)
+
+
+def check_chinese(report: Report) -> None:
+    """Every title, name and sentence of a report has a Chinese text; names and values of settings stay as they are."""
+    words = json.loads(asset("words.json"))["zh"]
+    data = page_data(report)
+    columns = [name for table in data["tables"] for name, _ in table.get("columns", ())]
+    names = [*columns, *(name for name, _ in data["facts"]), *(name for name, *_ in data["scores"])]
+    names += [curve["name"] for curve in data["curves"]] + ([data["monitor"]["name"]] if data["monitor"] else [])
+    missing = [name for name in names if f"name_{name}" not in words]
+    missing += [table["title"] for table in data["tables"] if f"title_{table['title']}" not in words]
+    maps = {item["name"] for example in data["examples"] for item in example["maps"]}
+    assert not missing + [name for name in maps if f"map_{name}" not in words]
+    signatures = [text for *_, text in data["scores"] if text and not re.search(r"\|version:", str(text))]
+    facts = dict(data["facts"])
+    for text in (*signatures, facts["model"], facts["vocabulary"], facts["training time"]):
+        assert re.search(r"[\u4e00-\u9fff]", text["zh"]) and not re.search(r"[\u4e00-\u9fff]", text["en"])
+        assert not re.search(r"\b(of|the|and|examples|tokens|words|layers?)\b", text["zh"]), text
 
 
 def evaluated(run: Path, **options: Any) -> Report:

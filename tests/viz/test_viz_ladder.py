@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.viz.test_viz_report import HOSTILE, Page, distribution, unpack
 
+from regard.messages import Message, localize
 from regard.viz.ladder import (
     COLUMNS,
     Gallery,
@@ -30,8 +31,8 @@ def page(**changes: Any) -> LadderPage:
     parts: dict[str, Any] = {
         "title": "numbers",
         "rows": [
-            LadderRow("Plain", "无注意力", "Sutskever et al. 2014", plain),
-            LadderRow("Additive", "加性", "Bahdanau et al. 2014", additive),
+            LadderRow("Plain", "Sutskever et al. 2014", plain),
+            LadderRow(Message("Additive attention"), "Bahdanau et al. 2014", additive),
         ],
         "facts": {"corpus": "numbers (train)"},
         "galleries": [
@@ -39,8 +40,10 @@ def page(**changes: Any) -> LadderPage:
                 "forty two",
                 "zweiundvierzig",
                 [
-                    LadderPicture("Plain", "无注意力", "zwei", has_attention=False),
-                    LadderPicture("Additive", "加性", "zweiundvierzig", list("abc"), list("wxyz"), WEIGHTS, (2, 0)),
+                    LadderPicture("Plain", "zwei", has_attention=False),
+                    LadderPicture(
+                        Message("Additive attention"), "zweiundvierzig", list("abc"), list("wxyz"), WEIGHTS, (2, 0)
+                    ),
                 ],
             )
         ],
@@ -53,11 +56,20 @@ def test_a_row_has_means_and_deviations() -> None:
     names, rows = ladder_table(page())
     assert names == ["variant", "BLEU", "perplexity", "AER", "parameters (M)", "training tokens (M)"]
     assert rows[0] == ["Plain", "12.0 ± 2.8", "9.00 ± 0.00", "–", "1.00 ± 0.00", "2.50 ± 0.00"]
-    assert rows[1] == ["Additive", "30.0 ± 0.0", "3.50 ± 0.71", "0.250", "1.00 ± 0.00", "2.50 ± 0.00"]
+    assert rows[1] == ["Additive attention", "30.0 ± 0.0", "3.50 ± 0.71", "0.250", "1.00 ± 0.00", "2.50 ± 0.00"]
+
+
+def test_titles_are_chinese_in_a_chinese_terminal_and_on_the_page() -> None:
+    names, rows = ladder_table(page(), "zh")
+    assert names[:3] == ["模型", "BLEU", "困惑度"] and localize(rows[1][0], chinese=True) == "加性注意力"
+    budget = Message("{steps:,} steps of {tokens:,} tokens", steps=2000, tokens=64)
+    shown = ladder_data(page(facts={"budget": budget}))
+    assert [row["zh"] for row in shown["rows"]] == ["Plain", "加性注意力"]
+    assert shown["facts"] == [["budget", {"en": "2,000 steps of 64 tokens", "zh": "2,000 步，每步 64 个词元"}]]
 
 
 def test_a_long_number_is_short_in_the_table_and_on_the_page() -> None:
-    rows = [LadderRow("a", "a", "", {"word_perplexity": [5.2e21, 5.4e21], "training_speed": [99_999_999.0] * 2})]
+    rows = [LadderRow("a", "", {"word_perplexity": [5.2e21, 5.4e21], "training_speed": [99_999_999.0] * 2})]
     _, (cells,) = ladder_table(page(rows=rows))
     assert cells == ["a", "5.3e+21 ± 1.4e+20", "99,999,999 ± 0"]
     (row,) = ladder_data(page(rows=rows))["rows"]
@@ -72,7 +84,7 @@ def test_the_best_value_of_a_column_is_marked() -> None:
     assert cells[1]["aer"]["best"] is False, "the only one"
     assert not any(row["parameters"]["best"] for row in cells)
     assert [row["bleu"]["share"] for row in cells] == [0.4, 1.0] and cells[0]["perplexity"]["share"] is None
-    equal = page(rows=[LadderRow("a", "a", "", {"bleu": [0.0]}), LadderRow("b", "b", "", {"bleu": [0.0]})])
+    equal = page(rows=[LadderRow("a", "", {"bleu": [0.0]}), LadderRow("b", "", {"bleu": [0.0]})])
     assert not any(row["cells"]["bleu"]["best"] for row in ladder_data(equal)["rows"])
 
 
@@ -83,13 +95,13 @@ def test_which_direction_of_each_measure_is_better() -> None:
     }  # fmt: skip
     assert {key for key, sign in better.items() if sign == -1} == {"perplexity", "word_perplexity", "bits", "aer"}
     for column in COLUMNS:
-        rows = [LadderRow(name, name, "", {column.key: [value]}) for name, value in (("a", 2.0), ("b", 3.0))]
+        rows = [LadderRow(name, "", {column.key: [value]}) for name, value in (("a", 2.0), ("b", 3.0))]
         best = page(rows=rows).best(column)
         assert best == (None if not column.better else (3.0 if column.better > 0 else 2.0) / column.unit)
 
 
 def test_text_cannot_break_the_markdown_table() -> None:
-    text = ladder_markdown(page(rows=[LadderRow("a|b\n<i>", "", "c", {"bleu": [1.0]})]))
+    text = ladder_markdown(page(rows=[LadderRow("a|b\n<i>", "c", {"bleu": [1.0]})]))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows == ["| variant | paper | BLEU |", "| --- | --- | ---: |", "| a\\|b &lt;i> | c | 1.0 |"]
     assert "- hard, seed 1 failed: out of memory" in text and text.startswith("# numbers\n")
@@ -110,8 +122,8 @@ def test_the_page_loads_nothing_and_runs_one_script() -> None:
 
 
 def test_hostile_text_is_shown_as_text() -> None:
-    row = LadderRow(HOSTILE, HOSTILE, HOSTILE, {"bleu": [1.0]}, HOSTILE)
-    gallery = Gallery(HOSTILE, HOSTILE, [LadderPicture(HOSTILE, HOSTILE, HOSTILE, [HOSTILE], [HOSTILE], [[1.0]])])
+    row = LadderRow(HOSTILE, HOSTILE, {"bleu": [1.0]}, HOSTILE)
+    gallery = Gallery(HOSTILE, HOSTILE, [LadderPicture(HOSTILE, HOSTILE, [HOSTILE], [HOSTILE], [[1.0]])])
     text = render_ladder(page(title=HOSTILE, rows=[row], galleries=[gallery], failures=[(HOSTILE, HOSTILE)]))
     assert [tag for tag, _ in Page(text).elements] == [tag for tag, _ in Page(render_ladder(page())).elements]
     shown = Page(text).block("data")
@@ -135,7 +147,7 @@ def test_both_languages_have_every_text_that_the_script_uses() -> None:
 
 
 def test_weights_of_another_shape_are_refused() -> None:
-    wrong = LadderPicture("Additive", "加性", "x", ["a"], ["b"], WEIGHTS)
+    wrong = LadderPicture("Additive", "x", ["a"], ["b"], WEIGHTS)
     with pytest.raises(ValueError, match="Additive attention has the shape"):
         render_ladder(page(galleries=[Gallery("s", "t", [wrong])]))
 
@@ -152,8 +164,6 @@ def test_which_values_are_better() -> None:
     assert less == {"perplexity", "word_perplexity", "bits", "aer"}
     assert {column.key for column in COLUMNS if column.has_bar} == {"bleu", "chrf", "exact"}
     for column in COLUMNS:
-        rows = [
-            LadderRow(name, name, "", {column.key: [value * column.unit]}) for name, value in (("a", 1.0), ("b", 2.0))
-        ]
+        rows = [LadderRow(name, "", {column.key: [value * column.unit]}) for name, value in (("a", 1.0), ("b", 2.0))]
         best = [row["cells"][column.key]["best"] for row in ladder_data(page(rows=rows))["rows"]]
         assert best == [column.key in less, column.key in more]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.screen import in_colour
 from regard.errors import UserError
+from regard.messages import Message, join_messages, localize
 
 if TYPE_CHECKING:
     from regard.data.arrays import Array
@@ -17,7 +18,7 @@ def draw_map(attention: "AttentionMap", layer: int | None = None, head: int | No
     from regard.viz.terminal import heatmap
 
     title, matrix = select_head(attention, layer, head)
-    return f"{title}\n\n{heatmap(matrix, attention.rows, attention.columns, colour=in_colour())}"
+    return f"{localize(title)}\n\n{heatmap(matrix, attention.rows, attention.columns, colour=in_colour())}"
 
 
 def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, head: int | None = None) -> str:
@@ -27,7 +28,7 @@ def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, hea
 
     name, matrix = select_head(attention, layer, head)
     titles = filter(None, (truncate(title, MAX_TITLE_CHARACTERS), name))
-    return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(titles))
+    return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(map(localize, titles)))
 
 
 def select_head(attention: "AttentionMap", layer: int | None, head: int | None) -> "tuple[str, Array]":
@@ -45,10 +46,11 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
     selected = weights[number - 1]
     if layers == heads == 1 and len(weights[0, 0]) == 1:
         return attention.name, selected[0]
-    title = f"{'cross ' if attention.name == 'cross' else ''}attention, layer {number} of {layers}, "
-    if head is None:
-        return f"{title}mean of {heads} heads", selected.mean(axis=0)
-    return f"{title}head {head} of {heads}", selected[head - 1]
+    kind = Message("cross attention") if attention.name == "cross" else Message("attention")
+    place = Message("layer {number} of {layers}", number=number, layers=layers)
+    mean = Message("mean of {heads} heads", heads=heads)
+    part = Message("head {head} of {heads}", head=head, heads=heads) if head else mean
+    return join_messages(", ", [kind, place, part]), selected[head - 1] if head else selected.mean(axis=0)
 
 
 def map_values(attention: "AttentionMap") -> dict[str, object]:

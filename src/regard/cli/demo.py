@@ -101,7 +101,7 @@ def demo(
         print_json({**values, "report": str(page)})
         return
     print_demo(translator, evaluation)
-    print_result(f"{localize(Message('everything on one page, with every layer and head:'))} {page}\n")
+    print_result(f"{localize(Message('everything on one page, with every layer and head: {page}', page=page))}\n")
     print_result(next_steps(folder, evaluation.examples[0]["src"]))
 
 
@@ -132,9 +132,7 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
     if points:
         loss, step = localize(Message("training loss")), localize(Message("step"))
         print_drawing(f"\n{plot_text(Plot({loss: points}, x=step), colour=in_colour())}\n")
-    print_result(
-        localize(Message("on {count:,} inputs that are not in the training data:", count=len(evaluation.examples)))
-    )
+    print_result(Message("on {count:,} inputs that are not in the training data:", count=len(evaluation.examples)))
     print_scores([score for score in evaluation.scores if score.name in SHOWN_SCORES])
     pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))[:SHOWN_EXAMPLES]
     rows = []

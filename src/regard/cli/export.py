@@ -10,7 +10,7 @@ import typer
 from regard.cli.options import AsJson, OptionGroup, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
 from regard.errors import UserError
-from regard.messages import Message
+from regard.messages import Message, find_message
 
 if TYPE_CHECKING:
     from regard.export.certificate import Bounds, Certificate
@@ -105,6 +105,8 @@ def export(
 
 def show(certificate: "Certificate", folder: Path, as_json: bool, weights: int | None = None) -> None:
     """Print a certificate, and the number of weights if they were just written."""
+    from regard.viz.report import column_title
+
     if as_json:
         count = {} if weights is None else {"weights": weights}
         print_json({"folder": str(folder), **count, **certificate.to_json()})
@@ -113,7 +115,7 @@ def show(certificate: "Certificate", folder: Path, as_json: bool, weights: int |
         written = {"weights": weights, "folder": shlex.quote(str(folder))}
         print_result(Message("{weights:,} weights written to {folder}", **written))
     directions = "".join(f"; {name}: {count}" for name, count in certificate.directions.items())
-    data = {"count": certificate.examples, "source": f"{certificate.source}{directions}"}
-    print_result(Message("{count} examples ({source}), {program}", **data, program=certificate.program))
+    data = vars(certificate) | {"source": find_message(certificate.source), "directions": directions}
+    print_result(Message("{examples} examples ({source}{directions}), {program}", **data))
     columns = ("", "run", Message("export"), Message("bound"))
-    print_table(columns, certificate.rows(), right=columns[1:])
+    print_table(columns, [(column_title(name), *values) for name, *values in certificate.rows()], right=columns[1:])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.options import AsJson, RunFolder
 from regard.cli.screen import print_json, print_result, to_json
-from regard.messages import Message, localize
+from regard.messages import Message, find_message, localize
 from regard.viz.cells import pad_right
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def info(run: RunFolder, as_json: AsJson = False) -> None:
     if as_json:
         print_json(asdict(facts) | {"changed": changed})
         return
-    print_result(f"{facts.run}: {facts.about or facts.name}")
+    print_result(Message("{key}: {value}", key=facts.run, value=find_message(facts.about or facts.name)))
     for title, text in fact_lines(facts):
         print_result(f"  {pad_right(localize(title), 12)}{localize(text)}")
     settings = Message("settings that differ from the default:") if changed else None

@@ -10,7 +10,7 @@ from regard.cli.options import AsJson, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
 from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
-from regard.messages import Message
+from regard.messages import Message, is_chinese
 
 if TYPE_CHECKING:
     from regard.files import JsonObject
@@ -103,7 +103,7 @@ def write_outputs(ladder: "Ladder", failures: "list[VariantFailure]", as_json: b
     if as_json:
         print_json({**values, "files": {ending: str(path) for ending, path in files.items()}})
         return
-    columns, rows = ladder_table(page)
+    columns, rows = ladder_table(page, "zh" if is_chinese() else "en")
     print_table(columns, rows, right=columns[1:])
     for variant, reason in page.failures:
         print_result(Message("{name} failed: {reason}", name=variant, reason=reason))

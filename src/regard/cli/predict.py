@@ -154,8 +154,8 @@ def predict_all(
         note = Message('"truncated" counts the tokens that were left out')
         report(join_messages("; ", [truncation_note(truncated, number), note]))
     if repaired:
-        text = "note: {repaired} of {count} outputs were not a tree of the sentence and were repaired"
-        report(Message(text, repaired=repaired, count=number))
+        counts = {"repaired": repaired, "all": number}
+        report(Message("note: {repaired} of {all} outputs were not a tree of the sentence and were repaired", **counts))
     return last
 
 

@@ -10,7 +10,7 @@ from regard.cli.screen import print_json, print_result, print_table
 from regard.cli.settings import show_settings
 from regard.cli.shell import as_called
 from regard.errors import UserError
-from regard.messages import Message
+from regard.messages import Message, find_message
 
 
 def recipes(
@@ -58,7 +58,8 @@ def list_recipes(as_json: bool) -> None:
     rows = []
     for path in shipped_recipes():
         values = read_toml(path)
-        rows.append([path.stem, values.get("task", DEFAULT_TASK), values["model"]["kind"], values.get("about", "")])
+        about = find_message(values.get("about", ""))
+        rows.append([path.stem, values.get("task", DEFAULT_TASK), values["model"]["kind"], about])
     print_table((Message("name"), Message("task"), Message("model"), Message("about")), rows)
     print_result(as_called(Message("train one: `regard train NAME`; print one: `regard recipes NAME`")))
 

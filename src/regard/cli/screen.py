@@ -148,7 +148,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
 
 def print_scores(scores: "Sequence[Score]") -> None:
     """One line per metric: its value and how it was computed."""
-    rows = [[score.name, format_score(score.value), score.signature] for score in scores]
+    from regard.viz.report import column_title
+
+    rows = [[column_title(score.name), format_score(score.value), score.signature] for score in scores]
     columns = (Message("metric"), Message("value"), Message("computed as"))
     print_table(columns, rows, right=("value",))
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.screen import ProgressLine, report
 from regard.cli.shell import as_called
-from regard.messages import Message, join_messages
+from regard.messages import Message, find_message, join_messages
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
@@ -20,7 +20,7 @@ def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Traine
     """Train a recipe and report every stage on stderr."""
     from regard.run.train import train
 
-    about = recipe.about or recipe.task
+    about = find_message(recipe.about or recipe.task)
     report(Message("{name}: {about}, in {folder}", name=recipe.name, about=about, folder=folder))
     with ProgressLine(Message("tokenised:")) as line:
 
@@ -60,7 +60,7 @@ def summary(trained: "Trained") -> str:
             Message("saved at step {step}; continue with: regard train {folder}", step=outcome.step, folder=folder)
         )
     reason = reason_to_stop(trained)
-    facts = {"folder": trained.run.folder, "steps": outcome.step, "reason": reason}
+    facts = {"folder": trained.run.folder, "steps": outcome.step, "reason": find_message(reason)}
     lines = [Message("{folder}: trained {steps:,} steps (stopped by {reason})", **facts)]
     if outcome.best is not None:
         best = {"monitor": training.monitor, "best": outcome.best, "step": outcome.best_step}

@@ -10,7 +10,7 @@ from regard.data.formats import describe_sources
 from regard.data.store import damaged_files
 from regard.doctor.check import STATUSES, Check, Status, grade, judge
 from regard.doctor.sample import DryRun, SplitSurvey, Survey
-from regard.messages import Message, join_messages
+from regard.messages import Message, find_message, join_messages
 from regard.recipe import Recipe
 from regard.run_files import MANIFEST, SPLITS
 from regard.tasks.base import AnyTask
@@ -191,7 +191,7 @@ def check_tokenizer(dry: DryRun) -> Check:
         bounds = (UNKNOWN_WARN, UNKNOWN_FAIL) if lossy else (BYTES_WARN, BYTES_FAIL)
         worst, max_tokens = max(worst, grade(share, *bounds), key=STATUSES.index), max(max_tokens, ratio)
         kind = Message("are [UNK]") if lossy else Message("are spelled in bytes")
-        shown = {"name": sequence, "tokens": len(tokenizer), "ratio": ratio, "share": share, "kind": kind}
+        shown = {"name": find_message(sequence), "tokens": len(tokenizer), "ratio": ratio, "share": share, "kind": kind}
         found = Message("{name}: {tokens:,} tokens, {ratio:.2f} per word, {share:.1%} of the words {kind}", **shown)
         findings.append(found)
     finding = Message("in {split}: {findings}", split=split, findings=join_messages("; ", findings))

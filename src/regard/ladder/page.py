@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from regard.files import JsonObject
 from regard.ladder.ladder import Ladder, VariantFailure, read_results
+from regard.messages import Message, join_messages
 from regard.tasks.variants import Variant
 from regard.training.console import format_duration
 from regard.viz.ladder import Gallery, LadderPage, LadderPicture, LadderRow
@@ -45,10 +46,9 @@ def rows_of(ladder: Ladder, variant: Variant, seeds: Sequence[JsonObject]) -> li
         values = {key: numbers(search["scores"].get(name) for search in searches) for key, name in SCORES.items()}
         values["decoding_speed"] = numbers(search["sentences_per_second"] for search in searches)
         del values["bleu" if has_one_reference(ladder) else "exact"]
-        suffix = f", {first['title']}" if first["title"] else ""
         settings = " ".join(seeds[0]["settings"])
-        titles = variant.title + suffix, variant.title_zh + suffix
-        rows.append(LadderRow(*titles, variant.paper, {**shared, **values}, settings))
+        title = join_messages(", ", filter(None, (variant.title, first["title"])))
+        rows.append(LadderRow(title, variant.paper, {**shared, **values}, settings))
     return rows
 
 
@@ -65,9 +65,10 @@ def has_one_reference(ladder: Ladder) -> bool:
 def facts(ladder: Ladder, results: Sequence[JsonObject]) -> dict[str, str]:
     """Facts about all rows: the data, the budget, the seeds, and how speed was measured."""
     training, measurement, data = ladder.base.training, ladder.measurement, ladder.base.data
-    budget = f"{training.max_steps:,} steps of {training.batch_tokens:,} tokens"
+    budget = Message("{steps:,} steps of {tokens:,} tokens", steps=training.max_steps, tokens=training.batch_tokens)
     if training.max_minutes:
-        budget += f", {format_duration(60 * training.max_minutes)} at most"
+        budget = Message("{budget}, {time} at most", budget=budget, time=format_duration(60 * training.max_minutes))
+    decoding = Message("greedy, engine {engine}, batches of {batch_tokens:,} source tokens", **vars(measurement))
     lowest = [result["alignment"]["lowest_aer"] for result in results if (result["alignment"] or {}).get("lowest_aer")]
     timed = any(result["searches"][0]["sentences_per_second"] for result in results)
     values = {
@@ -76,9 +77,7 @@ def facts(ladder: Ladder, results: Sequence[JsonObject]) -> dict[str, str]:
         "budget": budget,
         "seeds": ", ".join(str(seed) for seed in sorted({result["seed"] for result in results})),
         "device": ", ".join(sorted({result["device"] for result in results})),
-        "decoding": f"greedy, engine {measurement.engine}, batches of {measurement.batch_tokens:,} source tokens"
-        if timed
-        else "",
+        "decoding": decoding if timed else "",
         "lowest AER": f"{min(lowest):.3f}" if lowest else "",
     }
     return {name: value for name, value in values.items() if value}
@@ -97,7 +96,6 @@ def picture_of(variant: Variant, picture: JsonObject, alignment: JsonObject | No
     """The picture of one sentence, with the layer and head that it shows."""
     return LadderPicture(
         title=variant.title,
-        title_zh=variant.title_zh,
         output=picture["output"],
         rows=picture.get("rows", ()),
         columns=picture.get("columns", ()),

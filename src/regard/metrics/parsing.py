@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from regard.messages import Message, join_messages
 from regard.metrics.classification import Counts
 from regard.metrics.score import Score, check_paired
 from regard.trees import OUTER, TRACE, UNTAGGED, Tree, leaves, walk
@@ -53,14 +54,16 @@ class BracketCounts:
 
     def scores(self) -> dict[str, Score]:
         """Return `precision`, `recall`, `f1`, `complete`, and `tagging` if there are tags, as percentages."""
-        left_out = f", {self.errors} errors and {self.skipped} skipped left out" if self.errors + self.skipped else ""
-        signature = f"EVALB, COLLINS.prm, {self.valid:,} sentences{left_out}"
+        omitted = Message("{errors} errors and {skipped} skipped left out", **vars(self))
+        left_out = [omitted] if self.errors + self.skipped else []
+        signature = join_messages(", ", [Message("EVALB, COLLINS.prm, {valid:,} sentences", **vars(self)), *left_out])
         scores = self.brackets.scores(signature)
         complete = 100.0 * self.complete / self.valid if self.valid else 0.0
         scores["complete"] = Score("complete match", complete, signature)
         if self.tagged:
             value = 100.0 * self.tagged_correct / self.tagged
-            scores["tagging"] = Score("tagging accuracy", value, f"{self.tagged:,} words, no punctuation{left_out}")
+            words = Message("{tagged:,} words, no punctuation", **vars(self))
+            scores["tagging"] = Score("tagging accuracy", value, join_messages(", ", [words, *left_out]))
         return scores
 
 
@@ -177,8 +180,8 @@ def attachment_scores(hypotheses: Sequence[Parse], references: Sequence[Parse]) 
     arcs = list(paired_arcs(hypotheses, references))
     heads = sum(arc[0] == gold[0] for arc, gold in arcs)
     both = sum(arc == gold for arc, gold in arcs)
-    signature = f"CoNLL 2018, punctuation included, {len(arcs):,} words"
-    labelled = signature.replace("included,", "included, subtypes ignored,")
+    signature = Message("CoNLL 2018, punctuation included, {count:,} words", count=len(arcs))
+    labelled = Message("CoNLL 2018, punctuation included, subtypes ignored, {count:,} words", count=len(arcs))
     total = max(1, len(arcs))
     return {"uas": Score("UAS", 100 * heads / total, signature), "las": Score("LAS", 100 * both / total, labelled)}
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.messages import Message, join_messages
+
 
 @dataclass(frozen=True)
 class Score:
@@ -58,10 +60,12 @@ def bits_per_character(nll_sum: float, characters: int) -> float:
 
 def language_scores(nll_sum: float, tokens: int, words: int, characters: int, note: str = "") -> list[Score]:
     """Scores per token, word and character of a likelihood in nats; `note` describes the text."""
-    note = f"; {note}" if note else ""
-    per_token = f"per token of this run's vocabulary, {tokens:,} tokens{note}"
-    per_word = f"per word between blanks, the end of a line is one more, {words:,} words{note}"
-    per_character = f"{characters:,} characters, one for the end of each line{note}"
+    units = (
+        Message("per token of this run's vocabulary, {count:,} tokens", count=tokens),
+        Message("per word between blanks, the end of a line is one more, {count:,} words", count=words),
+        Message("{count:,} characters, one for the end of each line", count=characters),
+    )
+    per_token, per_word, per_character = (join_messages("; ", filter(None, (unit, note))) for unit in units)
     return [
         Score("perplexity", perplexity(nll_sum, tokens), per_token),
         Score("word perplexity", perplexity(nll_sum, words), per_word),

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from regard.messages import Message
 from regard.metrics.classification import Counts
 from regard.metrics.score import Score, check_paired
 
@@ -89,7 +90,9 @@ def entity_scores(
     """Micro-averaged precision, recall and F1 over entities of all types."""
     counts = sum(entity_counts(hypotheses, references, read).values(), Counts())
     scheme = "BIO strict" if read is strict_entities else "BIO"
-    return counts.scores(f"micro over entities, {scheme}, {counts.gold:,} entities, {len(references):,} sentences")
+    values = {"scheme": scheme, "entities": counts.gold, "sentences": len(references)}
+    how = Message("micro over entities, {scheme}, {entities:,} entities, {sentences:,} sentences", **values)
+    return counts.scores(how)
 
 
 def _parse(tags: Sequence[str]) -> Iterator[tuple[bool, str, bool]]:
@@ -153,11 +156,13 @@ def answer_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dic
     answerable = [any(gold) for gold in golds]
     groups = {"": [True] * len(golds)}
     if len(set(answerable)) == 2:
-        groups |= {"answerable": answerable, "unanswerable": [not has for has in answerable]}
+        groups |= {Message("answerable"): answerable, Message("unanswerable"): [not has for has in answerable]}
     scores: dict[str, Score] = {}
     for group, members in groups.items():
         count = sum(members)
-        signature = f"SQuAD, English, {count:,} {group} questions".replace("  ", " ")
+        signature = Message("SQuAD, English, {count:,} questions", count=count)
+        if group:
+            signature = Message("SQuAD, English, {count:,} {group} questions", count=count, group=group)
         for key, name, values in (("exact", "exact match", exact), ("f1", "F1", f1)):
             total = sum(value for value, member in zip(values, members, strict=True) if member)
             scores[f"{key} {group}".strip()] = Score(name, 100.0 * total / count, signature)

@@ -37,8 +37,9 @@ from regard.layers.embeddings import OutputProjection
 from regard.layers.norms import LayerNorm
 from regard.layers.positions import Learned
 from regard.layers.residual import PostNorm
+from regard.messages import Message, join_messages
 from regard.models.backbone import TransformerBackbone
-from regard.models.settings import ModelSettings, counted, fill_from_size
+from regard.models.settings import ModelSettings, describe_layers, fill_from_size
 
 INIT_STD = 0.02
 """Standard deviation of all weights at the start, as in the authors' code; the paper does not give it."""
@@ -110,8 +111,8 @@ class BertSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        name = "left-to-right BERT" if self.causal else "BERT"
-        return f"{name}, {counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
+        name = Message("left-to-right BERT") if self.causal else "BERT"
+        return join_messages(", ", [name, describe_layers(self.layers, self.num_heads, self.d_model)])
 
 
 class Bert(TransformerBackbone):

@@ -29,6 +29,7 @@ from regard.layers.convolution import (
 )
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.positions import Learned
+from regard.messages import Message
 from regard.models.settings import TIE, ModelSettings, Tie
 
 INIT_STD = 0.1
@@ -61,8 +62,9 @@ class ConvolutionalSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {self.kernel} words"
-        return f"convolutional, {layers}, width {self.d_model}"
+        return Message(
+            "convolutional, {encoder_layers} + {decoder_layers} layers of {kernel} words, width {d_model}", **dict(self)
+        )
 
 
 @dataclass(frozen=True)

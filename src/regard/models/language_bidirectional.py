@@ -30,8 +30,9 @@ from torch import Tensor, nn
 from regard.config import Field
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import RecurrentLayer
+from regard.messages import Count, Message
 from regard.models.language_recurrent import RecurrentState, StatefulLanguageModel, locked_dropout
-from regard.models.settings import ModelSettings, counted
+from regard.models.settings import ModelSettings
 
 
 class BidirectionalLanguageSettings(ModelSettings):
@@ -53,7 +54,8 @@ class BidirectionalLanguageSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        return f"bidirectional LSTM language model, {counted(self.layers, 'layer')} of {self.d_model} in each direction"
+        values = dict(self) | {"layers": Count(self.layers)}
+        return Message("bidirectional LSTM language model, {layers:layer} of {d_model} in each direction", **values)
 
 
 class BidirectionalLanguageModel(StatefulLanguageModel):

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.config import Field
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
+from regard.messages import Message
 from regard.models.language_recurrent import RecurrentState, StatefulLanguageModel
 from regard.models.settings import OUTPUT_BIAS, ModelSettings
 
@@ -44,7 +45,7 @@ class MarkovLanguageSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        return f"Markov language model of the last {self.history} tokens, {self.d_model} hidden units"
+        return Message("Markov language model of the last {history} tokens, {d_model} hidden units", **dict(self))
 
 
 class MarkovLanguageModel(StatefulLanguageModel):

@@ -31,7 +31,8 @@ from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELLS, CellKind, Hidden, RecurrentLayer
-from regard.models.settings import OUTPUT_BIAS, ModelSettings, counted
+from regard.messages import Count, Message
+from regard.models.settings import OUTPUT_BIAS, ModelSettings
 
 STATE_NAMES = {kind: ("h", "c")[: cell.num_states] for kind, cell in CELLS.items()}  # the tensors of a layer's state
 KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, which take the weights as arguments
@@ -118,8 +119,8 @@ class RecurrentLanguageSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{counted(self.layers, 'layer')} of {self.d_model}"
-        return f"{self.kind.upper()} language model, {layers}, embeddings of {self.width}"
+        values = {"kind": self.kind.upper(), "layers": Count(self.layers), "width": self.d_model, "size": self.width}
+        return Message("{kind} language model, {layers:layer} of {width}, embeddings of {size}", **values)
 
 
 class WeightDropLayer(RecurrentLayer):

@@ -20,6 +20,7 @@ from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field
 from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
+from regard.messages import Message, join_messages
 from regard.models.backbone import (
     LayerFactory,
     LayerSettings,
@@ -29,7 +30,7 @@ from regard.models.backbone import (
     build_positions,
     xavier,
 )
-from regard.models.settings import OUTPUT_BIAS, counted
+from regard.models.settings import OUTPUT_BIAS, describe_layers
 
 
 class TransformerLanguageSettings(LayerSettings):
@@ -58,8 +59,8 @@ class TransformerLanguageSettings(LayerSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}"
-        return f"Transformer language model, {layers}, width {self.d_model}"
+        layers = describe_layers(self.layers, self.num_heads, self.d_model)
+        return join_messages(", ", [Message("Transformer language model"), layers])
 
 
 @dataclass(frozen=True)

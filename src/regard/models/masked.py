@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Packed, Padded, RecordingPattern, Tokens
 from regard.config import Field, SettingError
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
+from regard.messages import Message
 from regard.models.transformer import Transformer, TransformerSettings
 
 Index = Tensor | tuple[slice, slice | int]
@@ -66,7 +67,7 @@ class MaskedSettings(TransformerSettings):
 
     @property
     def summary(self) -> str:
-        return f"masked {super().summary}"
+        return Message("masked {model}", model=super().summary)
 
 
 class LengthAwareEmbedding(nn.Module):

@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field
 from regard.errors import UserError
+from regard.messages import Message
 from regard.models.language_recurrent import LanguageSearchState
 from regard.models.settings import ModelSettings
 
@@ -51,7 +52,7 @@ class NGramSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        return f"{self.order}-gram language model, modified Kneser-Ney"
+        return Message("{order}-gram language model, modified Kneser-Ney", **dict(self))
 
 
 def discounts(counts: npt.NDArray[np.int64]) -> Tensor:

@@ -21,6 +21,7 @@ from regard.attention.recurrent_attention import build_source_attention
 from regard.config import Field, SettingError, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELL, CELLS, CellKind, Hidden, Recurrent, RecurrentStack
+from regard.messages import Message, join_messages
 from regard.models.backbone import ScoreKind
 from regard.models.recurrent_decoders import (
     QUERIES,
@@ -121,10 +122,11 @@ class RecurrentSettings(ModelSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{self.layers} + {self.layers} {self.cell.upper()} layers, width {self.d_model}"
+        values = dict(self) | {"cell": self.cell.upper(), "author": self.decoder.capitalize()}
+        layers = Message("recurrent, {layers} + {layers} {cell} layers, width {d_model}", **values)
         if self.attention == "none":
-            return f"recurrent, {layers}, no attention"
-        return f"recurrent, {layers}, {self.decoder.capitalize()}'s decoder, {self.score} {self.attention} attention"
+            return join_messages(", ", [layers, Message("no attention")])
+        return join_messages(", ", [layers, Message("{author}'s decoder, {score} {attention} attention", **values)])
 
 
 class CopyState(nn.Module):

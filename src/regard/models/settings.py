@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import model_validator
 
 from regard.config import Field, SettingError, Settings
+from regard.messages import Count, Message
 
 Tie = Literal["all", "output", "none"]
 TIE = "weight tying: all: one matrix for source, target and output; output: one for target and output; none: three"
@@ -33,9 +34,10 @@ def name_of_size(values: Mapping[str, object], sizes: Mapping[str, Mapping[str, 
     return next((size for size, shape in sizes.items() if shape.items() <= values.items()), CUSTOM_SIZE)
 
 
-def counted(count: int, name: str) -> str:
-    """A number of things in words: "1 layer", "2 layers"."""
-    return f"{count} {name}{'s' * (count != 1)}"
+def describe_layers(layers: int, heads: int, width: int) -> Message:
+    """The layers of a Transformer in words, for `ModelSettings.summary`."""
+    values = {"layers": Count(layers), "heads": Count(heads), "width": width}
+    return Message("{layers:layer} of {heads:head}, width {width}", **values)
 
 
 class ModelSettings(Settings):

@@ -33,6 +33,7 @@ from regard.config import Field, SettingError, by_kind
 from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import CELL, CellKind, Recurrent
+from regard.messages import Count, Message, join_messages
 from regard.models import backbone
 from regard.models.bert import Bert, BertSettings, truncated_normal
 from regard.models.language_bidirectional import (
@@ -41,7 +42,7 @@ from regard.models.language_bidirectional import (
     WeightedLayers,
 )
 from regard.models.pooling import POOLERS, AttentivePooler, Pooler, Pooling
-from regard.models.settings import ModelSettings, counted
+from regard.models.settings import ModelSettings, describe_layers
 from regard.plugins import Registry
 
 
@@ -84,9 +85,9 @@ class TransformerEncoderSettings(backbone.LayerSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{counted(self.layers, 'layer')} of {counted(self.num_heads, 'head')}, width {self.d_model}"
-        name = "causal Transformer encoder" if self.causal else "Transformer encoder"
-        return ", ".join([f"{name}, {layers}, {self.pooling} pooling", *self.variations])
+        name = Message("causal Transformer encoder") if self.causal else Message("Transformer encoder")
+        layers = describe_layers(self.layers, self.num_heads, self.d_model)
+        return join_messages(", ", [name, layers, Message("{kind} pooling", kind=self.pooling), *self.variations])
 
 
 class TransformerEncoder(backbone.TransformerBackbone):
@@ -148,9 +149,9 @@ class RecurrentBackboneSettings(ModelSettings):
         return self.pooling == "attention"
 
     @property
-    def layers_summary(self) -> str:
-        layers = f"{counted(self.layers, f'bidirectional {self.cell.upper()} layer')}, width {self.d_model}"
-        return f"{layers}, {self.pooling} pooling"
+    def layers_summary(self) -> Message:
+        values = {"layers": Count(self.layers), "cell": self.cell.upper(), "width": self.d_model, "kind": self.pooling}
+        return Message("{layers:bidirectional {cell} layer}, width {width}, {kind} pooling", **values)
 
 
 class RecurrentEncoderSettings(RecurrentBackboneSettings):
@@ -161,7 +162,7 @@ class RecurrentEncoderSettings(RecurrentBackboneSettings):
 
     @property
     def summary(self) -> str:
-        return f"recurrent encoder, {self.layers_summary}"
+        return Message("recurrent encoder, {layers}", layers=self.layers_summary)
 
 
 class RecurrentBackbone(nn.Module, ABC):
@@ -232,7 +233,7 @@ class ElmoEncoderSettings(RecurrentBackboneSettings):
 
     @property
     def summary(self) -> str:
-        return f"recurrent encoder on features of a language model, {self.layers_summary}"
+        return Message("recurrent encoder on features of a language model, {layers}", layers=self.layers_summary)
 
 
 class ElmoEncoder(RecurrentBackbone):

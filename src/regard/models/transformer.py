@@ -31,8 +31,9 @@ from regard.layers.norms import LayerNorm, NoNorm
 from regard.layers.positions import Learned, NoPositions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm
 from regard.layers.ssru import SSRU
+from regard.messages import Count, Message, join_messages
 from regard.models.backbone import LayerFactory, LayerSettings, build_combine, build_positions, xavier
-from regard.models.settings import OUTPUT_BIAS, TIE, Tie, counted, fill_from_size
+from regard.models.settings import OUTPUT_BIAS, TIE, Tie, fill_from_size
 
 SIZES: dict[str, dict[str, int | float]] = {
     "tiny": dict(d_model=128, num_heads=4, d_ff=512, encoder_layers=2, decoder_layers=2),
@@ -82,9 +83,12 @@ class TransformerSettings(LayerSettings):
 
     @property
     def summary(self) -> str:
-        layers = f"{self.encoder_layers} + {self.decoder_layers} layers of {counted(self.num_heads, 'head')}"
+        values = dict(self) | {"heads": Count(self.num_heads)}
         decoder = [] if self.decoder_layer == "attention" else [f"decoder_layer = {self.decoder_layer}"]
-        return ", ".join([f"Transformer, {layers}, width {self.d_model}", *self.variations, *decoder])
+        name = Message(
+            "Transformer, {encoder_layers} + {decoder_layers} layers of {heads:head}, width {d_model}", **values
+        )
+        return join_messages(", ", [name, *self.variations, *decoder])
 
 
 FIRST_SUBLAYERS: dict[str, Callable[[LayerFactory], MultiHeadAttention | NoAttention | SSRU]] = {

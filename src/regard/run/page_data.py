@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.messages import to_page
 from regard.run import report
 from regard.run.alignment import align
 from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
@@ -50,7 +51,7 @@ def run_json(name: str, model: Model) -> JsonObject:
         "name": name,
         "task": task.name,
         "about": recipe.about or task.title,
-        "model": recipe.model.summary,
+        "model": to_page(recipe.model.summary),
         "fields": form_fields(model),
         "attention": task.recipe.has_attention,
         "beam": beam_width(model),
@@ -235,8 +236,9 @@ def render_inspection(model: Model, inspection: Inspection, search: SearchTree |
         if layers is None or layer in layers
         for head in range(call.num_heads)
     }
+    facts = report.run_facts(model, report.read_metrics(model.run.folder))
     data = {
-        "facts": [list(item) for item in report.run_facts(model, report.read_metrics(model.run.folder)).items()],
+        "facts": [[name, to_page(fact)] for name, fact in facts.items()],
         "examples": [{"source": shown["input"], "reference": "", "output": "", "correct": None, "maps": shown["maps"]}],
         "output": shown["output"],
         "hypotheses": shown["hypotheses"],

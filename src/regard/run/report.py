@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from regard import __version__
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.messages import Message, find_message, join_messages
 from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Model
@@ -115,7 +116,7 @@ def run_facts(model: Model, records: Sequence[Record]) -> dict[str, str]:
         "run": shown_name(model.run.folder),
         "checkpoint": model.checkpoint,
         "step": f"{step:,}" if step else "",
-        "task": recipe.about or recipe.task,
+        "task": find_message(recipe.about or recipe.task),
         "data": ", ".join(map(str, recipe.data.train)),
         "model": recipe.model.summary,
         "parameters": f"{sum(weight.numel() for weight in model.model.parameters()):,}",
@@ -152,11 +153,11 @@ def evaluation_report(
         examples.append(replace(shown[index], attention=maps))
     predicted = [example for example, _ in pairs], [prediction for _, prediction in pairs]
     tables = task.tables(*predicted, page=True) if pairs else []
-    count = [f"{len(evaluation.examples):,} examples"] if evaluation.examples else []
+    count = [Message("{count:,} examples", count=len(evaluation.examples))] if evaluation.examples else []
     options = [f"{key}={value}" for key, value in evaluation.options.items()]
     return Report(
         title=title_of(model),
-        facts={"evaluated on": ", ".join([evaluation.data, *count, *options]), **run_facts(model, records)},
+        facts={"evaluated on": join_messages(", ", [evaluation.data, *count, *options]), **run_facts(model, records)},
         curves=loss_curves(records),
         learning_rate=learning_rate(records),
         monitor=monitor_curve(records, model.run.recipe.training.monitor),

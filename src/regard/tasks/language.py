@@ -336,7 +336,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         return self._scores(self.likelihood(model, store.ids), store)
 
     def _scores(self, nll: float, text: TokenizedText) -> list[Score]:
-        note = "" if self.normalizer.words is None else f"rare words read as {UNKNOWN}"
+        note = "" if self.normalizer.words is None else Message("rare words read as {token}", token=UNKNOWN)
         return language_scores(nll, len(text), text.words, text.characters, note)
 
     @torch.no_grad()

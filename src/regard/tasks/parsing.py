@@ -22,6 +22,7 @@ from regard.config import SettingError
 from regard.config import SettingsTable as Values
 from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
+from regard.messages import Message
 from regard.metrics.parsing import bracket_scores, counts_by_label
 from regard.metrics.score import Score
 from regard.models.masked import MaskedSettings
@@ -139,7 +140,7 @@ class Parsing(Seq2Seq[ParsingRecipe]):
         scores = bracket_scores(predicted, gold)
         repaired = 100.0 * sum(item["repaired"] for item in predictions) / len(predictions)
         selected = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
-        signature = f"outputs that were not a tree, of {len(predictions):,}"
+        signature = Message("outputs that were not a tree, of {count:,}", count=len(predictions))
         return selected | {"repaired": Score("repaired", repaired, signature)}
 
     def describe(self, example: Example, prediction: Prediction) -> Description:

@@ -167,18 +167,20 @@ def scores_of(
     answers: Answers, objective: type[Objective] = Masking, how: str = "", negatives: str = "random"
 ) -> list[Score]:
     """Accuracies in percent and the perplexity of the predicted tokens."""
-    how = f"; {how}" if how else ""
-    name, words = OBJECTIVES[objective], f"{answers.words:,} words{how}"
+    name, notes = OBJECTIVES[objective], [how] if how else []
+    words = join_messages("; ", [Message("{count:,} words", count=answers.words), *notes])
     scores = [
         Score(f"{name} accuracy", 100 * answers.correct / max(1, answers.words), words),
         Score(f"{name} perplexity", perplexity(answers.nll, max(1, answers.words)), words),
     ]
     if answers.inputs:
         share = answers.random_next / answers.inputs
-        pairs = f"{answers.inputs:,} pairs, {share:.1%} of them {NEGATIVE_PAIRS[negatives]}{how}"
+        values = {"count": answers.inputs, "share": share, "kind": NEGATIVE_PAIRS[negatives]}
+        pairs = join_messages("; ", [Message("{count:,} pairs, {share:.1%} of them {kind}", **values), *notes])
+        majority = Message("accuracy of always the more frequent answer")
         scores += [
             Score("next sentence accuracy", 100 * answers.next_correct / answers.inputs, pairs),
-            Score("next sentence majority", 100 * max(share, 1 - share), "accuracy of always the more frequent answer"),
+            Score("next sentence majority", 100 * max(share, 1 - share), majority),
         ]
     return scores
 
@@ -342,9 +344,11 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
     def score_store(self, model: nn.Module, store: TokenizedDocuments) -> list[Score]:
         """Accuracy and perplexity of the predicted tokens, accuracy of next-sentence prediction and of its majority."""
         data = self.recipe.data
-        predicted = "left to right" if self.recipe.model.causal else f"{100 * data.masked:g} % masked"
-        how = f"{predicted}, inputs of {data.max_length} tokens, seed {self.recipe.runtime.seed}"
-        how += ", whole words" if data.whole_words else ""
+        masked = Message("{share:g} % masked", share=100 * data.masked)
+        tokens, seed = data.max_length, self.recipe.runtime.seed
+        inputs = Message("inputs of {tokens} tokens, seed {seed}", tokens=tokens, seed=seed)
+        parts = [Message("left to right") if self.recipe.model.causal else masked, inputs]
+        how = join_messages(", ", [*parts, *([Message("whole words")] if data.whole_words else [])])
         return scores_of(self.answers(model, store), self.objective, how, data.negatives)
 
     @torch.no_grad()

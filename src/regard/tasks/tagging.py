@@ -28,6 +28,7 @@ from regard.data.fields import TAGGED_WORDS, Fields
 from regard.data.inputs import Input
 from regard.exchange.bert import TOKEN_CLASSIFICATION
 from regard.losses.crossentropy import Loss
+from regard.messages import Message
 from regard.metrics.classification import accuracy, counts_by_class, macro_scores
 from regard.metrics.score import Score
 from regard.metrics.spans import OUTSIDE, Entity, entities, entity_counts, entity_scores
@@ -142,7 +143,8 @@ class Tagging(Labelled[TaggingRecipe]):
         predicted, gold = [item["tags"] for item in predictions], [item["tags"] for item in examples]
         words, true = list(chain(*predicted)), list(chain(*gold))
         scores = entity_scores(predicted, gold) if marks_entities({*words, *true}) else macro_scores(words, true)
-        return {**scores, "accuracy": replace(accuracy(words, true), signature=f"{len(true):,} words")}
+        counted = Message("{count:,} words", count=len(true))
+        return {**scores, "accuracy": replace(accuracy(words, true), signature=counted)}
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The sentence with its tags marked, twice: as they are, and as predicted."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.messages import Message
 
 GREEDY: JsonObject = {"search": "greedy"}
 SAME = 'd_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT, tie = "TIE"'
@@ -24,7 +25,6 @@ class Variant:
 
     name: str
     title: str
-    title_zh: str
     paper: str
     settings: tuple[str, ...] = ()
     """Changes to the recipe, as on the command line."""
@@ -77,77 +77,73 @@ def mask_predict(*iterations: int) -> tuple[tuple[str, JsonObject], ...]:
 
 
 _TRANSLATION: tuple[Variant, ...] = (
-    Variant("plain", "Encoder-decoder without attention", "无注意力的编码器-解码器", "Sutskever et al. 2014",
+    Variant("plain", Message("Encoder-decoder without attention"), "Sutskever et al. 2014",
          (f'model={{ kind = "recurrent", decoder = "plain", layers = LAYERS, {SAME} }}',)),
-    Variant("bahdanau", "Additive attention", "加性注意力", "Bahdanau et al. 2014",
+    Variant("bahdanau", Message("Additive attention"), "Bahdanau et al. 2014",
          (f'model={{ kind = "recurrent", decoder = "bahdanau", {SAME} }}',)),
-    Variant("luong", "Multiplicative attention, input feeding", "乘性注意力，输入馈送", "Luong et al. 2015",
+    Variant("luong", Message("Multiplicative attention, input feeding"), "Luong et al. 2015",
          (f'model={{ {LUONG}, attention = "global" }}',)),
-    Variant("local-m", "Local attention, monotonic", "局部注意力（单调）", "Luong et al. 2015, section 3.2",
+    Variant("local-m", Message("Local attention, monotonic"), "Luong et al. 2015, section 3.2",
          (f'model={{ {LUONG}, attention = "local-m", window = 5 }}',)),
-    Variant("local-p", "Local attention, predicted position", "局部注意力（预测位置）",
+    Variant("local-p", Message("Local attention, predicted position"),
          "Luong et al. 2015, section 3.2", (f'model={{ {LUONG}, attention = "local-p", window = 10 }}',)),
-    Variant("hard", "Hard attention, Gumbel-softmax", "硬注意力（Gumbel-softmax）", "Xu et al. 2015; Jang et al. 2017",
+    Variant("hard", Message("Hard attention, Gumbel-softmax"), "Xu et al. 2015; Jang et al. 2017",
          (f'model={{ {LUONG}, attention = "hard-gumbel" }}',)),
-    Variant("reinforce", "Hard attention, REINFORCE", "硬注意力（REINFORCE）", "Xu et al. 2015; Williams 1992",
+    Variant("reinforce", Message("Hard attention, REINFORCE"), "Xu et al. 2015; Williams 1992",
          (f'model={{ {LUONG}, attention = "hard-reinforce" }}',)),
-    Variant("convolutional", "Convolutions, attention in every layer", "卷积，逐层注意力", "Gehring et al. 2017",
+    Variant("convolutional", Message("Convolutions, attention in every layer"), "Gehring et al. 2017",
          (f"model={{ {CONVOLUTIONAL} }}",)),
-    Variant("transformer", "Transformer", "Transformer", "Vaswani et al. 2017"),
-    Variant("restricted", "Transformer, self-attention within 4 neighbours", "Transformer，自注意力限于 4 个近邻",
+    Variant("transformer", "Transformer", "Vaswani et al. 2017"),
+    Variant("restricted", Message("Transformer, self-attention within 4 neighbours"),
          "Vaswani et al. 2017, section 4", ("model.window=4",)),
-    Variant("masked", "Mask-predict, all words at once", "Mask-predict，同时写出所有词", "Ghazvininejad et al. 2019",
+    Variant("masked", Message("Mask-predict, all words at once"), "Ghazvininejad et al. 2019",
          MASKED, searches=mask_predict(1, 4, 10)),
-    Variant("masked-distilled", "Mask-predict, taught by the Transformer", "Mask-predict，由 Transformer 蒸馏",
+    Variant("masked-distilled", Message("Mask-predict, taught by the Transformer"),
          "Ghazvininejad et al. 2019; Kim and Rush 2016",
          MASKED, searches=mask_predict(1, 4, 10), teacher="transformer"),
-    Variant("single-head", "Transformer, one head", "Transformer，单头", "Vaswani et al. 2017, table 3",
-         ("model.num_heads=1",)),
-    Variant("learned", "Transformer, learned positions", "Transformer，可学习位置", "Gehring et al. 2017",
-         ("model.positions=learned",)),
-    Variant("rotary", "Transformer, rotary positions", "Transformer，旋转位置编码", "Su et al. 2021",
-         ("model.positions=rotary",)),
-    Variant("relative", "Transformer, relative positions", "Transformer，相对位置", "Shaw et al. 2018",
-         ("model.positions=relative",)),
-    Variant("alibi", "Transformer, linear biases", "Transformer，线性偏置（ALiBi）", "Press et al. 2022",
-         ("model.positions=alibi",)),
-    Variant("none", "Transformer, no positions", "Transformer，无位置信息", "Vaswani et al. 2017, section 3.5",
+    Variant("single-head", Message("Transformer, one head"), "Vaswani et al. 2017, table 3", ("model.num_heads=1",)),
+    Variant("learned", Message("Transformer, learned positions"), "Gehring et al. 2017", ("model.positions=learned",)),
+    Variant("rotary", Message("Transformer, rotary positions"), "Su et al. 2021", ("model.positions=rotary",)),
+    Variant("relative", Message("Transformer, relative positions"), "Shaw et al. 2018", ("model.positions=relative",)),
+    Variant("alibi", Message("Transformer, linear biases"), "Press et al. 2022", ("model.positions=alibi",)),
+    Variant("none", Message("Transformer, no positions"), "Vaswani et al. 2017, section 3.5",
          ("model.positions=none",)),
-    Variant("additive-heads", "Transformer, additive scores", "Transformer，加性打分", "Bahdanau et al. 2014",
+    Variant("additive-heads", Message("Transformer, additive scores"), "Bahdanau et al. 2014",
          ("model.score=additive",)),
 )  # fmt: skip
 
 
-def table_3(row: str, name: str, title: str, title_zh: str, *settings: str) -> Variant:
+def table_3(row: str, name: str, title: str, *settings: str) -> Variant:
     """A row of table 3 of Vaswani et al. 2017: the Transformer with one thing changed."""
-    return Variant(f"{row}-{name}", f"({row}) {title}", f"({row}) {title_zh}", "Vaswani et al. 2017, table 3", settings)
+    title = Message("({row}) {title}", row=row, title=title)
+    return Variant(f"{row}-{name}", title, "Vaswani et al. 2017, table 3", settings)
 
 
 # The paper's base model has 6 layers of width 512 with 8 heads, 2048 inner units, dropout and label smoothing 0.1. The
 # rows here change a recipe of any size; their values suit 4 layers of width 256 with 4 heads (multi30k-en-de).
 _TABLE_3: tuple[Variant, ...] = (
-    *(table_3("A", f"heads-{n}", f"{n} heads", f"{n} 个头", f"model.num_heads={n}") for n in (1, 2, 8, 16, 32)),
-    *(table_3("B", f"key-{n}", f"heads of size {n}", f"头的大小 {n}", f"model.head_dim={n}") for n in (16, 32)),
-    *(table_3("C", f"layers-{n}", f"{n} + {n} layers", f"{n} + {n} 层", f"model.encoder_layers={n}",
+    *(table_3("A", f"heads-{n}", Message("{n} heads", n=n), f"model.num_heads={n}") for n in (1, 2, 8, 16, 32)),
+    *(table_3("B", f"key-{n}", Message("heads of size {n}", n=n), f"model.head_dim={n}") for n in (16, 32)),
+    *(table_3("C", f"layers-{n}", Message("{n} + {n} layers", n=n), f"model.encoder_layers={n}",
               f"model.decoder_layers={n}") for n in (1, 2, 6)),
-    *(table_3("C", f"width-{n}", f"width {n}", f"宽度 {n}", f"model.d_model={n}") for n in (128, 512)),
-    *(table_3("C", f"inner-{n}", f"{n} inner units", f"内层宽度 {n}", f"model.d_ff={n}") for n in (256, 2048)),
-    *(table_3("D", f"dropout-{p}", f"dropout {p}", f"dropout {p}", f"model.dropout={p}") for p in (0.0, 0.1, 0.5)),
-    *(table_3("D", f"smoothing-{p}", f"label smoothing {p}", f"标签平滑 {p}", f"training.label_smoothing={p}")
+    *(table_3("C", f"width-{n}", Message("width {n}", n=n), f"model.d_model={n}") for n in (128, 512)),
+    *(table_3("C", f"inner-{n}", Message("{n} inner units", n=n), f"model.d_ff={n}") for n in (256, 2048)),
+    *(table_3("D", f"dropout-{p}", f"dropout {p}", f"model.dropout={p}") for p in (0.0, 0.1, 0.5)),
+    *(table_3("D", f"smoothing-{p}", Message("label smoothing {p}", p=p), f"training.label_smoothing={p}")
       for p in (0.0, 0.2)),
 )  # fmt: skip
 
 TEXT_TRANSFORMER = 'kind = "transformer", d_model = WIDTH, num_heads = 4, head_dim = 32, layers = LAYERS'
 
 _LANGUAGE: tuple[Variant, ...] = (
-    Variant("ngram", "5-grams, Kneser-Ney smoothing", "5 元语法，Kneser-Ney 平滑", "Chen and Goodman 1998",
+    Variant("ngram", Message("5-grams, Kneser-Ney smoothing"), "Chen and Goodman 1998",
          ('model={ kind = "ngram", order = 5 }',)),
-    Variant("markov", "Feed-forward network over the last words", "前馈网络（最近若干词）", "Bengio et al. 2003",
+    Variant("markov", Message("Feed-forward network over the last words"), "Bengio et al. 2003",
          ('model={ kind = "markov", d_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT }',)),
-    Variant("rnn", "Recurrent network", "循环网络", "Mikolov et al. 2010", ("model.kind=rnn",)),
-    Variant("gru", "Gated recurrent unit", "门控循环单元", "Cho et al. 2014", ("model.kind=gru",)),
-    Variant("lstm", "Long short-term memory", "长短期记忆网络", "Hochreiter and Schmidhuber 1997"),
-    Variant("transformer", "Causal Transformer", "因果 Transformer", "Vaswani et al. 2017; Radford et al. 2018",
+    Variant("rnn", Message("Recurrent network"), "Mikolov et al. 2010", ("model.kind=rnn",)),
+    Variant("gru", Message("Gated recurrent unit"), "Cho et al. 2014", ("model.kind=gru",)),
+    Variant("lstm", Message("Long short-term memory"), "Hochreiter and Schmidhuber 1997"),
+    Variant("transformer", Message("Causal Transformer"), "Vaswani et al. 2017; Radford et al. 2018",
          (f"model={{ {TEXT_TRANSFORMER}, dropout = DROPOUT }}",)),
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import JsonObject
+from regard.messages import localize, to_page
 from regard.viz.document import asset, document
 from regard.viz.report import AttentionMap, pack_map
 
@@ -27,10 +28,9 @@ MAX_WRITTEN_OUT = 1e8
 
 @dataclass(frozen=True)
 class LadderColumn:
-    """One measure: its name, its number format, and whether more or less is better."""
+    """One measure: its key, its number format, and whether more or less is better."""
 
     key: str
-    name: str
     form: str
     better: int = 0
     """1 if more is better, -1 if less is better, 0 if neither."""
@@ -40,19 +40,19 @@ class LadderColumn:
 
 
 COLUMNS = (
-    LadderColumn("bleu", "BLEU", ".1f", 1, has_bar=True),
-    LadderColumn("chrf", "chrF", ".1f", 1, has_bar=True),
-    LadderColumn("exact", "exact match", ".1f", 1, has_bar=True),
-    LadderColumn("perplexity", "perplexity", ",.2f", -1),
-    LadderColumn("word_perplexity", "word perplexity", ",.2f", -1),
-    LadderColumn("bits", "bits per character", ".3f", -1),
-    LadderColumn("aer", "AER", ".3f", -1),
-    LadderColumn("parameters", "parameters (M)", ".2f", unit=1e6),
-    LadderColumn("tokens", "training tokens (M)", ".2f", unit=1e6),
-    LadderColumn("flops", "TFLOP", ",.2f", unit=1e12),
-    LadderColumn("seconds", "training (s)", ",.0f"),
-    LadderColumn("training_speed", "tokens/s", ",.0f", 1),
-    LadderColumn("decoding_speed", "sentences/s", ",.0f", 1),
+    LadderColumn("bleu", ".1f", 1, has_bar=True),
+    LadderColumn("chrf", ".1f", 1, has_bar=True),
+    LadderColumn("exact", ".1f", 1, has_bar=True),
+    LadderColumn("perplexity", ",.2f", -1),
+    LadderColumn("word_perplexity", ",.2f", -1),
+    LadderColumn("bits", ".3f", -1),
+    LadderColumn("aer", ".3f", -1),
+    LadderColumn("parameters", ".2f", unit=1e6),
+    LadderColumn("tokens", ".2f", unit=1e6),
+    LadderColumn("flops", ",.2f", unit=1e12),
+    LadderColumn("seconds", ",.0f"),
+    LadderColumn("training_speed", ",.0f", 1),
+    LadderColumn("decoding_speed", ",.0f", 1),
 )
 
 
@@ -61,7 +61,6 @@ class LadderRow:
     """A variant with one search: the values of each measure, one per seed."""
 
     title: str
-    title_zh: str
     paper: str
     values: Mapping[str, Sequence[float]]
     settings: str = ""
@@ -82,7 +81,6 @@ class LadderPicture:
     """The output of one variant and its attention: weights (R, C), or None if there are none to draw."""
 
     title: str
-    title_zh: str
     output: str
     rows: Sequence[str] = ()
     columns: Sequence[str] = ()
@@ -99,7 +97,7 @@ class LadderPicture:
             weights = np.asarray(self.weights)[None, None]
             packed = pack_map(AttentionMap(self.title, self.rows, self.columns, weights))
         values = {"output": self.output, "head": self.head, "has_attention": self.has_attention, "map": packed}
-        return {"en": self.title, "zh": self.title_zh, **values}
+        return {"en": self.title, "zh": localize(self.title, chinese=True), **values}
 
 
 @dataclass(frozen=True)
@@ -134,10 +132,11 @@ class LadderPage:
         return (max if column.better > 0 else min)(means) if column.better and len(means) > 1 else None
 
 
-def ladder_table(page: LadderPage) -> tuple[list[str], list[list[str]]]:
-    """LadderColumn titles, and the cells of every row as text."""
+def ladder_table(page: LadderPage, language: str = "en") -> tuple[list[str], list[list[str]]]:
+    """Column titles, and the cells of every row as text."""
+    words = json.loads(asset("ladder_words.json"))[language]
     rows = [[row.title, *(cell_text(row, column) for column in page.columns)] for row in page.rows]
-    return ["variant", *(column.name for column in page.columns)], rows
+    return [words["variant"], *(words[f"column_{column.key}"] for column in page.columns)], rows
 
 
 def cell_text(row: LadderRow, column: LadderColumn) -> str:
@@ -185,7 +184,12 @@ def ladder_data(page: LadderPage) -> JsonObject:
     rows = []
     for row in page.rows:
         cells = {column.key: cell_values(page, row, column) for column in page.columns}
-        titles = {"en": row.title, "zh": row.title_zh, "paper": row.paper, "settings": row.settings}
+        titles = {
+            "en": row.title,
+            "zh": localize(row.title, chinese=True),
+            "paper": row.paper,
+            "settings": row.settings,
+        }
         rows.append({**titles, "cells": cells})
     sentences = [
         {"source": each.source, "reference": each.reference, "pictures": [item.to_json() for item in each.pictures]}
@@ -194,7 +198,7 @@ def ladder_data(page: LadderPage) -> JsonObject:
     return {
         "title": page.title,
         "marked": page.has_one_reference,
-        "facts": [[str(key), str(value)] for key, value in page.facts.items()],
+        "facts": [[str(key), to_page(value)] for key, value in page.facts.items()],
         "columns": [column.key for column in page.columns],
         "rows": rows,
         "sentences": sentences,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.files import JsonObject, write_text
-from regard.messages import is_chinese
+from regard.messages import is_chinese, to_page
 from regard.viz import content
 from regard.viz.content import Block, block_json
 from regard.viz.document import asset, document
@@ -142,11 +142,11 @@ def page_data(report: Report) -> JsonObject:
     monitor = report.monitor if report.monitor and len(report.monitor.points) else None
     return {
         "title": report.title,
-        "facts": [[str(key), str(value)] for key, value in report.facts.items()],
+        "facts": [[str(key), to_page(value)] for key, value in report.facts.items()],
         "curves": [{"name": name, "points": points_json(curve)} for name, curve in report.curves.items() if len(curve)],
         "monitor": monitor and {"name": monitor.name, "points": points_json(monitor.points), "best": monitor.best_step},
         "rate": points_json(report.learning_rate),
-        "scores": [[name, _number(value), signature] for name, value, signature in report.scores],
+        "scores": [[name, _number(value), to_page(signature)] for name, value, signature in report.scores],
         "tables": [table.to_json() for table in report.tables],
         "examples": [_example(example) for example in report.examples],
     }

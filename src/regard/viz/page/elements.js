@@ -21,7 +21,8 @@ function called(name, prefix = "name_") {
   return has(prefix, name) ? say(prefix + name) : name;
 }
 
-// An element: attributes starting with "on" are listeners, null and false are left off, children are nodes or text.
+// An element: attributes starting with "on" are listeners, null and false are left off, children are nodes, text, or a
+// text in both languages, { en, zh }.
 function make(tag, attributes = {}, ...children) {
   return dress(document.createElement(tag), attributes, children);
 }
@@ -36,7 +37,7 @@ function dress(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null));
+  element.append(...children.flat().filter((child) => child !== null).map((child) => child[page.language] ?? child));
   return element;
 }
 
