@@ -74,6 +74,7 @@ def open_document(
     format: str = "text",
     *,
     language: str = "",
+    target: str = "",
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
     placeholders: Sequence[str] = (),
     split: bool = True,
@@ -81,6 +82,7 @@ def open_document(
     """Open a text that is plain ("text") or HTML ("html").
 
     language      the code of its language, for sentence splitting
+    target        the code of the target language, which HTML declares
     glossary      terms of the source and what they must become in the translation
     placeholders  symbols that the model copies from source to translation, such as "⦅0⦆"
     split         False: a line is one sentence, also if it looks like several
@@ -91,7 +93,7 @@ def open_document(
     if len(text) > MAX_CHARACTERS:
         problem, remedy = f"the document has {len(text):,} characters", f"split it (at most {MAX_CHARACTERS:,} each)"
         raise UserError(problem, remedy, code="too-large", where="document")
-    options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), split=split)
+    options = ReadOptions(language, Glossary.of(glossary), tuple(placeholders), split=split, target=target)
     return HtmlReader(options).read(text) if format == "html" else read_text(text, options)
 
 
@@ -112,7 +114,7 @@ def open_file(
     placeholders: Sequence[str] = (),
     max_characters: int | None = None,
 ) -> FileDocument:
-    """Open the content of a file; `target` is the code of the target language, the others are as in `open_document`.
+    """Open the content of a file; the other arguments are those of `open_document`.
 
     A file with more than `max_characters` of text is a UserError ("too-large") before it is read to its end, and so is
     a text file of more than MARKUP times as many bytes.

@@ -22,7 +22,7 @@ def read_lines(text: str, options: ReadOptions) -> Slot | None:
     """The slot of a text with tags and line breaks; None if there is nothing to translate in it."""
     items = list(split_items(text))
     alone = set(find_delimiters(items, two_breaks=False))
-    builder = PassageBuilder(reads_entities=False)
+    builder = PassageBuilder(reads_entities=False, is_wrapped=True)
     for index, item in enumerate(items):
         kind = "empty" if index in alone else item.kind
         builder.add(Item(kind, item.raw, item.token), (item.raw,))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from regard.documents.passage import Markup, Passage, ReadOptions
 from regard.documents.projecting import Element
 from regard.documents.protecting import Protected
-from regard.documents.sentences import Span
+from regard.documents.sentences import Span, ends_line
 
 
 def names(text: str) -> frozenset[str]:
@@ -27,7 +27,7 @@ RAW_TEXT = names("script style textarea xmp iframe noembed noframes plaintext")
 
 _NAME = re.compile(r"<(/?)([A-Za-z][^\s/>]*|\d+(?=\s*/?>))")
 _ATTRIBUTE = re.compile(
-    r"""(=?[^\s/>=]*+)(?:\s*+=\s*+(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s>"'][^\s>]*)))?"""
+    r"""(\{%[^\n]{0,200}?%\}|\{\{[^\n]{0,200}?\}\}|=?[^\s/>=]*+)(?:\s*+=\s*+(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s>"'][^\s>]*)))?"""
 )
 _SPACE = re.compile(r"[\s/]*+")
 _COMMENT_END = re.compile(r"--!?>")
@@ -208,8 +208,11 @@ def find_delimiters(run: Sequence[Item], two_breaks: bool = True) -> list[int]:
 class PassageBuilder:
     """Puts inline content together: plain text, elements, parts that are never translated, entities."""
 
-    def __init__(self, reads_entities: bool = True) -> None:
-        self._reads_entities = reads_entities
+    def __init__(self, reads_entities: bool = True, is_wrapped: bool = False) -> None:
+        """`is_wrapped`: a line break does not end a sentence, but an item of a list does."""
+        self._reads_entities, self._is_wrapped = reads_entities, is_wrapped
+        self._lines: list[int] = []
+        """Where line breaks are."""
         self.opens: list[Markup] = []
         self.closes: list[str] = []
         self.entities: dict[str, str] = {}
@@ -229,7 +232,8 @@ class PassageBuilder:
             for number in self._visible
             if (start := self._elements[number].start) and text[start - 1 : start + 1].isspace() and start < len(text)
         }
-        return Passage(text, options, self._elements, self._opaque, self._breaks, spaced, collapse=True)
+        ends = [place for place in self._lines if ends_line(text, place, self._is_wrapped)]
+        return Passage(text, options, self._elements, self._opaque, self._breaks, spaced, collapse=True, ends=ends)
 
     def add(self, item: Item, markup: Markup) -> None:
         """Any piece; `markup` is what is written for a tag."""
@@ -264,6 +268,7 @@ class PassageBuilder:
         if item.token.name == "br" and self._texts and not self._texts[-1][-1].isspace():
             self.add_plain("\n")
             self._breaks.add(len(self.opens))
+        self._lines += [self._length] if item.token.name == "br" else []
         number = len(self.opens)
         self._elements.append(Element(self._length, self._length, self._opened[-1] if self._opened else -1))
         self.opens.append(markup)

@@ -23,13 +23,14 @@ from regard.documents.sentences import (
     equal_words,
     is_replaced,
     is_wide,
-    sentence_spans,
+    line_spans,
     without_blanks,
     word_spans,
 )
 from regard.errors import UserError
 
 BLANK = re.compile(r"\s")
+NO_BREAK = re.compile(r"(?<=\S)[\u00a0\u202f](?=\S)")
 
 
 @dataclass
@@ -107,6 +108,7 @@ class Passage:
     breaks      elements that stand for a blank: one is in `text` before them, and not in the document
     spaced      empty elements with blanks around them
     collapse    a line end is blank space, and any blank space is one space to the model
+    ends        places in `text` at which a sentence ends
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Passage:
         breaks: Container[int] = (),
         spaced: Container[int] = (),
         collapse: bool = False,
+        ends: Sequence[int] = (),
     ) -> None:
         if options.limit is not None:
             options.limit.count(len(text))
@@ -126,7 +129,8 @@ class Passage:
         self.parts = find_protected(text, options.glossary, opaque)
         self.cuts = sorted({place for item in elements for place in (item.start, item.end)})
         plain = BLANK.sub(" ", text) if collapse else text
-        spans = sentence_spans(plain, options.language) if options.split else without_blanks(text, [(0, len(text))])
+        whole = without_blanks(text, [(0, len(text))])
+        spans = line_spans(plain, options.language, ends) if options.split else whole
         spans = join_spans(spans, self.parts)
         self.sentences = [self._sentence(span, collapse) for span in spans]
 
@@ -140,7 +144,7 @@ class Passage:
         tagged = cut < len(self.cuts) and self.cuts[cut] < end
         masked = MaskedSentence.of(text, parts, self.options.placeholders, collapse)
         has_words = any(map(str.isalpha, rest)) or not self.options.split  # a whole line may be digits to translate
-        return Sentence(start, end, masked, has_words, tagged or bool(parts))
+        return Sentence(start, end, masked, has_words, tagged or bool(parts) or bool(NO_BREAK.search(text)))
 
     @property
     def segments(self) -> list[Segment]:
@@ -193,12 +197,13 @@ class Passage:
         return replace(joined, text="".join([*texts, self.text[end:]]))
 
     def _restore(self, sentence: Sentence, translation: SegmentTranslation | None) -> RestoredSentence:
-        """The translation of a sentence with its protected parts; the sentence itself if it is not translated."""
-        if translation is None:
+        """The translation of a sentence with its protected parts; the sentence itself if both are equal."""
+        if translation is None or (translation.text == sentence.masked.rewriting.text and not self.spaced):
             masked = MaskedSentence.of(sentence.masked.source, sentence.masked.parts)
             spans = word_spans(masked.source)
             return restore(masked, masked.source, [(*span, *span) for span in spans], ())
         restored = restore(sentence.masked, translation.text, translation.links, self.options.placeholders)
+        restored = replace(restored, text=keep_blanks(sentence.masked.source, restored.text, restored.links))
         if not self.elements:
             return restored
         # Names, numbers and marks that both texts have once are linked; without links, words are in their order.
@@ -266,6 +271,18 @@ class Output:
         """All that was written."""
         self._flush()
         return "".join(self._written)
+
+
+def keep_blanks(source: str, target: str, links: Sequence[Link]) -> str:
+    """A translation with the no-break spaces of its source, beside the translations of the words beside them."""
+    for match in NO_BREAK.finditer(source):
+        beside = [link for link in links if link[0] <= match.end() and match.start() <= link[1]]
+        edges = [place for _, _, begin, finish in beside for place in (begin - 1, finish)]
+        places = [place for place in edges if place >= 0 and target[place : place + 1] == " "]
+        if places:
+            place = max(places, key=places.count)
+            target = target[:place] + match[0] + target[place + 1 :]
+    return target
 
 
 def needs_blank(character: str) -> bool:

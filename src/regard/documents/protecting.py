@@ -1,6 +1,7 @@
 """Protected parts of a text: what is copied to the translation exactly, and the terms of a glossary.
 
-code     %s  %1$s  %(name)s  {name}  {0}  {{x}}  ${x}  <0/>  &amp;  `code`  URLs, e-mail addresses, @names, emoji
+code     %s  %1$s  %(name)s  {name}  {0}  {{x}}  {% if x %}  ${x}  <0/>  &amp;  `code`  URLs, e-mail addresses, @names,
+         emoji
 glossary terms of the source as whole words; what they become is given. A term also matches with a capital first
          letter, at the beginning of a sentence; then its translation has one too.
 """
@@ -21,6 +22,7 @@ CODE = re.compile(
     | (?<![\w@.])@[A-Za-z_][\w-]*(?:@[A-Za-z0-9.-]+[A-Za-z0-9])?                                         # @names
     | (?<![\w&])\#[A-Za-z_][A-Za-z0-9_]*
     | `[^`\n]{1,500}` | ⦅\d{1,3}⦆
+    | \{%[^\n]{0,200}?%\} | \{\#[^\n]{0,200}?\#\}                                                          # {% if x %}
     | \{\{[^{}\n]{0,200}\}\} | \$\{[^{}\n]{1,200}\} | \#\{[^{}\n]{1,200}\}                               # {{x}} ${x}
     | \{[A-Za-z_][\w.\-]{0,100}(?:\[[^\[\]{}\s]{0,50}\])?(?:[!:,][^{}\n]{0,50})?\}                       # {name}
     | \{\d{0,3}(?:[!:,][^{}\n]{0,50})?\}                                                                 # {0} {}

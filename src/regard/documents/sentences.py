@@ -29,6 +29,9 @@ _END = re.compile(
 )
 _WORD_BEFORE = re.compile(r"[^\s(\[\"'“«]*$")
 _VISIBLE = re.compile(r"\S")
+_MARKER = re.compile(r"(?:[-–—*+•·‣▪◦]\s+|\(?\w\)\s+|\d{1,3}\)\s+|[-–—](?=[\"“«¿¡]?[A-ZÀ-Þ]))(?=\S)")
+"""What begins an item of a list, or a line of a dialogue."""
+_LAST_MARKS = ".!?:;…。！？：；"
 
 
 def sentence_spans(text: str, language: str = "") -> list[Span]:
@@ -44,6 +47,29 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         cuts = ((start + item["start_index"], start + item["end_index"]) for item in found)
         spans += without_blanks(text, cuts)
     return spans
+
+
+def line_spans(text: str, language: str, breaks: Iterable[int] = ()) -> list[Span]:
+    """The sentences of a text; one ends at each of some places, and none has the marker of a list item."""
+    spans: list[Span] = []
+    for start, end in pairwise([0, *breaks, len(text)]):
+        found = sentence_spans(text[start:end], language)
+        for number, (first, last) in enumerate(found):
+            marker = None if number else _MARKER.match(text, start + first, start + last)
+            spans.append((marker.end() if marker else start + first, start + last))
+    return spans
+
+
+def ends_line(text: str, place: int, is_wrapped: bool = False) -> bool:
+    """True if a sentence ends at a line break: before a list item, after a final mark, or if no small letter follows.
+
+    If lines are wrapped, as those of subtitles are, only list items and dialogues begin at a break.
+    """
+    following = _VISIBLE.search(text, place)
+    if following is None or _MARKER.match(text, following.start()):
+        return True
+    before = text[max(0, place - 20) : place].rstrip()
+    return not is_wrapped and (before[-1:] in _LAST_MARKS or not following[0].islower())
 
 
 def windows(text: str) -> Iterator[Span]:

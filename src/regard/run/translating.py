@@ -287,12 +287,15 @@ def translate_segments(
 
 
 def open_text(
-    text: str, languages: Languages, source: str | None, format: str, glossary: Glossary, split: bool = True
+    text: str, languages: Languages, direction: Direction, format: str, glossary: Glossary, split: bool = True
 ) -> TemplateDocument:
     """A text as a document for a model. If its languages are unknown, a line is one sentence: it may be anything."""
     split = split and bool(languages.directions)
-    placeholders = languages.placeholders
-    return open_document(text, format, language=source or "", glossary=glossary, placeholders=placeholders, split=split)
+    source, target = (code or "" for code in direction)
+    symbols = languages.placeholders
+    return open_document(
+        text, format, language=source, target=target, glossary=glossary, placeholders=symbols, split=split
+    )
 
 
 def translate_texts(
@@ -329,7 +332,7 @@ def predict_texts(
     job = SegmentTask(model.task.configure(**options), options)
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
-        opened = [open_text(line["src"], languages, direction[0], format, terms, split) for line in lines]
+        opened = [open_text(line["src"], languages, direction, format, terms, split) for line in lines]
         segments = [
             replace(item, prefix=str(line.get("prefix", "")) * (index == 0))
             for line, document in zip(lines, opened, strict=True)

@@ -211,7 +211,7 @@ class Service:
             links = [(0, len(text), 0, len(text))] if request.links and text else []
             return TranslatedText(text, [], plan.direction[0], plan.detected, links)
         assert plan.run.languages is not None
-        read = partial(open_text, text, plan.run.languages, plan.direction[0], request.format, glossary)
+        read = partial(open_text, text, plan.run.languages, plan.direction, request.format, glossary)
         document = await in_thread_if_long(len(text), read)
         tell: OnSegment | None = None if on_segment is None else partial(on_segment, number)
         links_too = request.links and request.format == "text"
