@@ -23,8 +23,9 @@ from pathlib import Path
 import torch
 from benchmarks.language_data import LANGUAGES
 
-from regard.bundled import identification
 from regard.files import open_binary
+from regard.run import identification
+from regard.run import model as run_model
 from regard.run.model import Model
 from regard.run_files import find_run
 
@@ -73,7 +74,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def with_regard(texts: Sequence[str]) -> Answers:
-    found = identification.identify(texts, top=1)
+    found = identification.identify(run_model.identifier(), texts, top=1)
     return [(best[0].language, best[0].confidence) if best else ("", 0.0) for best in found]
 
 
@@ -141,8 +142,8 @@ def main() -> None:
     torch.set_num_threads(1)
     started = time.process_time()
     model = Model.load(find_run(arguments.run), device="cpu")
-    identification.identifier = lambda: model  # type: ignore[assignment]
-    identification.identify(["Guten Tag"])
+    run_model.identifier = lambda: model  # type: ignore[assignment]
+    identification.identify(model, ["Guten Tag"])
     print(f"loaded in {time.process_time() - started:.2f} s, after torch was imported")
     everything = read_rows(arguments.test)
     rows = [row for row in everything if row.label in LANGUAGES]

@@ -1,18 +1,27 @@
 """The language classifier that comes with regard: what it says about easy texts, and how it fits into a program."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.cli.command import regard
 
 from regard.bundled import bundled_run
-from regard.bundled.identification import identify
 from regard.errors import UserError
 from regard.reading import parse_json
+from regard.run import identification
+from regard.run.identification import Detected
+from regard.run.model import identifier
 from regard.run.run import Run
 from regard.run_files import BUNDLED, bundled_runs
 
 MAX_BYTES = 1_500_000
+
+
+def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
+    return identification.identify(identifier(), texts, top)
+
+
 TEXTS = {
     "en": ["The weather is beautiful today.", "thank you very much", "GOOD MORNING", "Where is the station?"],
     "de": ["Das Wetter ist heute schön.", "vielen dank", "GUTEN MORGEN", "Wo ist der Bahnhof?", "Straße"],

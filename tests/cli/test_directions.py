@@ -2,11 +2,11 @@
 
 import pytest
 
-from regard.bundled import identification
-from regard.bundled.identification import Detected
 from regard.cli.documents import detect_source
 from regard.cli.options import DataOptions, data_of_recipe
 from regard.errors import UserError
+from regard.run import model
+from regard.run.identification import Detected
 from regard.tasks.languages import Languages
 
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "zh"), ("zh", "en"))
@@ -14,38 +14,34 @@ DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "zh"), ("zh", "en"))
 
 @pytest.fixture
 def languages(monkeypatch: pytest.MonkeyPatch) -> Languages:
-    """Four directions; the first word of a text is its language, and the second one the confidence."""
-
-    def identify(texts: list[str], top: int) -> list[list[Detected]]:
-        words = texts[0].split()
-        return [[Detected(words[0], float(words[1]))] if words else []]
-
-    monkeypatch.setattr(identification, "identify", identify)
+    """Four directions; the first word of a text is its language."""
+    monkeypatch.setattr(
+        model, "identify_languages", lambda texts: [[Detected(text.split()[0], 0.9)] if text else [] for text in texts]
+    )
     return Languages(DIRECTIONS)
 
 
-def test_a_text_without_a_direct_translation_goes_through_a_third_language(
-    languages: Languages, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert detect_source(languages, "de", "zh 0.95") == "zh"
-    assert " zh" in (note := capsys.readouterr().err) and " en " in note
-
-
 @pytest.mark.parametrize(
-    ("to", "text"),
-    [("de", "en 1.0"), ("de", "de 1.0"), ("de", "zh 0.5"), ("de", "fr 1.0"), ("de", ""), ("en", "zh 1.0")],
+    ("to", "text", "source"),
+    [("de", "en", "en"), ("de", "de", "de"), ("en", "zh", "zh"), ("de", "fr", None), ("de", "", None)],
 )
-def test_other_texts_are_translated_as_they_are(
-    languages: Languages, capsys: pytest.CaptureFixture[str], to: str, text: str
+def test_the_language_of_a_text_is_detected(
+    languages: Languages, capsys: pytest.CaptureFixture[str], to: str, text: str, source: str | None
 ) -> None:
-    assert detect_source(languages, to, text) is None
+    assert detect_source(languages, to, text) == source
     assert capsys.readouterr().err == ""
 
 
-def test_a_language_that_does_not_matter_is_not_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(identification, "identify")
-    assert detect_source(Languages(), None, "zh 1.0") is None
-    assert detect_source(Languages(DIRECTIONS), "en", "zh 1.0") is None
+def test_a_text_without_a_direct_translation_goes_through_a_pivot_language(
+    languages: Languages, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert detect_source(languages, "de", "zh") == "zh"
+    assert " zh" in (note := capsys.readouterr().err) and " en " in note
+
+
+def test_nothing_is_detected_if_a_run_names_no_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "identify_languages", None)
+    assert detect_source(Languages(), None, "zh") is None
 
 
 def test_languages_of_other_files() -> None:

@@ -11,7 +11,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from regard.bundled.identification import Detected
+from regard.run.identification import Detected
 from regard.run.model import Model
 from regard.serve.app import create_app
 from regard.serve.service import Service

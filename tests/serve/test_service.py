@@ -10,8 +10,8 @@ from tests.conftest import TinyRun
 from tests.serve.make import identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
-from regard.bundled.identification import Detected
 from regard.documents.segment import SegmentTranslation, join_steps
+from regard.run.identification import Detected
 from regard.run.model import Model, Translator
 from regard.run.translating import SearchStep, cut_repetition
 from regard.serve.errors import ServiceError

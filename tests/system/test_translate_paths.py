@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import regard
+from tests.conftest import TinyRun
 from tests.system.test_languages import WORDS, sentence, write_recipe
 
+from regard.run import model
 from regard.run.model import Translator
 from regard.run.translating import predict_texts, translate_texts
 
 pytest.importorskip("fastapi")
 
-from tests.serve.make import Client, make_app, stop
+from tests.serve.make import Client, identify, make_app, stop
 
 from regard.serve.libretranslate import match_source_style
 from regard.serve.service import Service, TranslateRequest
@@ -71,7 +73,7 @@ def client(run: Path) -> Iterator[Client]:
     stop(app.state.service)
 
 
-def served(service: Service, texts: list[str], source: str, target: str, **values: object) -> list[str]:
+def served(service: Service, texts: list[str], source: str | None, target: str | None, **values: object) -> list[str]:
     """The translations of a server; each text is a request, and all are sent at once."""
 
     async def translate() -> list[str]:
@@ -105,6 +107,37 @@ def test_texts(run: Path, translator: Translator, client: Client, source: str, t
         assert translation.startswith(before) and translation.endswith(after)
         for part in ("%s", "%(name)s", "{x}", "<0/>", "&amp;", "`code`", "me@example.org", "🙂"):
             assert translation.count(part) == text.count(part)
+
+
+@pytest.mark.parametrize("target", ["de", "fr"])
+def test_texts_without_a_source_language(
+    run: Path, translator: Translator, client: Client, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The language of each text is detected: some go through a pivot language, and some stay as they are."""
+    monkeypatch.setattr(Translator, "identify", staticmethod(identify))
+    monkeypatch.setattr(model, "identify_languages", identify)
+    texts = [*PLAIN, *(text for language in ("en", "de") for text in make_texts(language)[len(PLAIN) :: 7])]
+    expected = served(client.app.state.service, texts, None, target)
+    assert translator.translate(texts, target=target) == expected
+    for text, translation in list(zip(texts, expected, strict=True))[len(PLAIN) - 1 :: 3]:
+        assert regard("translate", run, "--to", target, text).lines == [translation]
+    number = max(number for number, text in enumerate(texts) if "ei" in text)
+    assert expected[number] == served(client.app.state.service, texts[number : number + 1], "de", target)[0]
+    assert target != "de" or expected[number] == texts[number]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_run_that_names_no_languages(tiny_run: TinyRun, named: bool) -> None:
+    """It may have learnt anything, so every line is translated; if you name the languages, digits are copied."""
+    run, texts = tiny_run("translation"), ["one two", "12 + 3", "…", "one. two three"]
+    codes = ("en", "de") if named else (None, None)
+    translated = list(translate_texts(Translator.load(run, device="cpu"), texts, *codes))
+    options = ("--from", "en", "--to", "de") if named else ()
+    assert regard("translate", run, *options, stdin="\n".join(texts) + "\n").lines == translated
+    assert (translated[1] == texts[1]) == (translated[2] == texts[2]) == named
+    app = make_app({"numbers": run}, ["numbers=en:de"] if named else [])
+    assert served(app.state.service, texts, *codes, run="numbers") == translated
+    stop(app.state.service)
 
 
 @pytest.mark.parametrize(("source", "target"), DIRECTIONS)

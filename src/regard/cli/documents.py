@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 FORMATS = {"lines": "", "text": ".txt"} | {ending[1:]: ending for ending in FILE_FORMATS if ending != ".txt"}
 """The values of --format, and the extension of such files."""
-CERTAIN = 0.9
-"""The least confidence with which a detected language is used."""
 
 
 @dataclass(frozen=True)
@@ -181,19 +179,12 @@ def target_option(task: "AnyTask") -> str:
 
 
 def detect_source(languages: "Languages", target: str | None, text: str) -> str | None:
-    """The language of a text, if the run translates from it through a pivot language only; otherwise None.
+    """The language of a text, None if it is not known; report a translation through a pivot language."""
+    from regard.run import model
+    from regard.run.translating import detect_sources
 
-    A model reads no source language, so the language of a text with a direct translation does not matter.
-    """
-    if not any(to == target and languages.pivot(source, to) for source, to in languages.pairs):
-        return None
-    from regard.bundled.identification import identify, known_languages
-
-    sources = [source for source, to in languages.pairs if to == target]
-    for detected in known_languages(identify([text], top=100)[0], languages.codes, sources)[:1]:
-        pivot = languages.pivot(detected.language, target)
-        if pivot and detected.confidence >= CERTAIN:
-            codes = {"language": detected.language, "pivot": pivot}
-            report(Message("note: the text seems to be in {language}; it is translated to {pivot} first", **codes))
-            return detected.language
-    return None
+    (source,) = detect_sources(languages, target, [text], model.identify_languages)
+    if pivot := languages.pivot(source, target):
+        codes = {"language": source, "pivot": pivot}
+        report(Message("note: the text seems to be in {language}; it is translated to {pivot} first", **codes))
+    return source

@@ -99,10 +99,12 @@ def print_paths(written: dict[Message, Path | None]) -> None:
 def direction_options(model: "Model", text: str, source: str | None, to: str | None) -> Options:
     """The options of the direction of a translation; without --from the language of the text is detected."""
     options = {name: code for name, code in (("from", source), ("to", to)) if code is not None}
-    if model.task.languages is None or source is not None or to is None:
+    languages = model.task.languages
+    if languages is None or source is not None or to is None:
         return options
-    detected = detect_source(model.task.languages, model.task.languages.choose(None, to)[1], text)
-    return options | {"from": detected} if detected else options
+    target = languages.choose(None, to)[1]
+    detected = detect_source(languages, target, text)
+    return options | {"from": detected} if languages.pivot(detected, target) else options
 
 
 def explain(model: "Model", text: str, target: str | None, options: Options) -> "Inspection":

@@ -171,7 +171,7 @@ class LineTranslation:
         return self.translator.task.configure(**self.options)
 
     def detect(self, text: str) -> str | None:
-        """The language of a text, if its translation depends on it."""
+        """The language of a text; None if it is not known."""
         return detect_source(self.translator.task.languages, self.target, text)
 
     def predict(self, lines: Iterable[str], source: str | None) -> "Iterator[tuple[Example, Prediction]]":
@@ -179,7 +179,8 @@ class LineTranslation:
         from regard.run.translating import predict_texts
 
         examples, documents = with_prefixes(lines, self.prefixes), self.documents
-        reading: Options = {"glossary": documents.terms, "split": documents.format != "lines", "where": "line"}
+        split = documents.format != "lines"
+        reading: Options = {"glossary": documents.terms, "split": split, "detect": False, "where": "line"}
         return predict_texts(self.translator, examples, source, self.target, **reading, **self.options)
 
 

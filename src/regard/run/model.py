@@ -32,13 +32,14 @@ from regard.metrics.score import Score
 from regard.metrics.significance import Comparison
 from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
+from regard.run.identification import Detected, identify
 from regard.run.recording import Heads, Layers, Recording, record, without
 from regard.run.results import Evaluation as Evaluation
 from regard.run.results import Explanation as Explanation
 from regard.run.results import Frame, Prediction, Predictions, frame_examples, is_frame, parse_input
 from regard.run.results import Input as Input
 from regard.run.run import Run
-from regard.run_files import TRANSLATOR, shown_name
+from regard.run_files import TRANSLATOR, bundled_run, shown_name
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
@@ -57,7 +58,7 @@ class TranslateOptions(DecodingOptions, total=False):
     """Options of a translation: languages, the form of the texts, and those of the search."""
 
     source: str
-    """The source language; needed if the model has several and the pivot depends on it."""
+    """The source language; default: detected for each text."""
     target: str
     """The target language."""
     format: str
@@ -366,11 +367,24 @@ class Model:
         return embed(self, inputs, features or Features(**options), where)
 
 
+@cache
+def identifier() -> Model:
+    """The bundled language classifier, loaded at the first call."""
+    return Model.load(bundled_run("languages"), device="cpu")
+
+
+def identify_languages(texts: Sequence[str]) -> list[list[Detected]]:
+    """The languages that each text may have, the most probable first."""
+    return identify(identifier(), texts, top=100)
+
+
 class Translator(Model):
     """A model of task translation; without a run, `load` opens the bundled translator."""
 
     task: Translation
     task_names, default_runs = ("translation",), (TRANSLATOR,)
+
+    identify = staticmethod(identify_languages)
 
     @overload
     def translate(  # type: ignore[overload-overlap]
@@ -383,7 +397,8 @@ class Translator(Model):
     def translate(self, texts: str | Iterable[str], **options: Unpack[TranslateOptions]) -> str | list[str]:
         """The best translation of a text (a string for a string) or of each of several (a list for a list).
 
-        `source` and `target` are language codes; further options are those of the search: beam=8, ...
+        `source` and `target` are language codes; without `source`, each text's language is detected. Other options
+        are those of the search: beam=8, ...
         """
         given: JsonObject = {**options}
         given |= {new: given.pop(old) for old, new in (("from", "source"), ("to", "target")) if old in given}

@@ -21,6 +21,7 @@ from regard.documents.restoring import restore
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
 from regard.files import JsonObject
 from regard.run.alignment import align
+from regard.run.identification import Detected, known_languages, page_words
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
@@ -42,6 +43,8 @@ Key = tuple[str | None, str, int]
 Options = JsonObject
 Direction = tuple[str | None, str | None]
 Numbers = Sequence[int]
+Identify = Callable[[Sequence[str]], list[list[Detected]]]
+"""Detects the languages of texts."""
 Notify = Callable[[Numbers, str], None]
 """Called with the numbers of equal segments and their translation as soon as that is known."""
 
@@ -100,6 +103,7 @@ class SegmentTask:
     """How segments are translated.
 
     task           the task of the model, configured by `options`
+    languages      those of the task, or those that the caller names
     options        options of the search
     alternatives   how many other translations of a segment are wanted
     links          True: all segments need links
@@ -107,6 +111,7 @@ class SegmentTask:
     """
 
     task: Translation
+    languages: Languages
     options: Options
     alternatives: int = 0
     links: bool = False
@@ -116,7 +121,7 @@ class SegmentTask:
     def translate(self, segments: Sequence[Segment], direction: Direction) -> Steps:
         """Translate each segment; equal ones once. A pivot direction is two translations, each with its own links."""
         source, target = direction
-        pivot = self.task.languages.pivot(source, target)
+        pivot = self.languages.pivot(source, target)
         if pivot is not None:
             first = replace(self, alternatives=0, notify=None)
             before = yield from first.translate([replace(item, prefix="") for item in segments], (source, pivot))
@@ -124,23 +129,23 @@ class SegmentTask:
             between = [Segment(item.text, segment.needs_links, segment.prefix) for item, segment in pairs]
             after = yield from self.translate(between, (pivot, target))
             return [join_steps(*steps) for steps in zip(before, after, strict=True)]
-        if source and source == target and direction not in self.task.languages.directions:
+        if source and source == target and direction not in self.languages.directions:
             return [SegmentTranslation(item.text, links=copy_links(item.text)) for item in segments]
         translations = yield from self._search(segments, target)
         return (yield from self._link(segments, translations, target))
 
     def example(self, segment: Segment, target: str | None) -> Example:
         """The example that the model reads."""
-        values = {"prefix": segment.prefix, "to": target if self.task.languages.tags else None}
+        values = {"prefix": segment.prefix, "to": target if self.languages.tags else None}
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
 
     def _search(self, segments: Sequence[Segment], target: str | None) -> Steps:
-        """Translate without links: copy what has no letters (if the run names its languages), search for the others."""
+        """Translate without links: copy what has no letters (if the languages are known), search for the others."""
         results = [SegmentTranslation(item.text) for item in segments]
         groups: dict[tuple[str, str, int], list[int]] = {}
         drawn = self.task.decoding.search == "sample"  # equal sentences have different samples
         for number, item in enumerate(segments):
-            is_number = self.task.languages.directions and not any(map(str.isalpha, item.text))
+            is_number = self.languages.directions and not any(map(str.isalpha, item.text))
             if item.text.strip() and not is_number:
                 groups.setdefault((item.text, item.prefix, number * drawn), []).append(number)
             else:
@@ -278,12 +283,31 @@ def translate_segments(
     **options: object,
 ) -> list[SegmentTranslation]:
     """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
-    job = SegmentTask(model.task.configure(**options), options)
-    direction, translations = model.task.languages.choose(source, target), list[SegmentTranslation]()
+    source, target = model.task.languages.choose(source, target)
+    languages = model.task.languages.with_direction(source, target)
+    job = SegmentTask(model.task.configure(**options), languages, options)
+    if source is None:
+        text = " ".join(segment.text for segment in segments)
+        (source,) = detect_sources(languages, target, [text], model.identify)
+    direction, translations = languages.choose(source, target), list[SegmentTranslation]()
     for part in chunk(segments, lambda segment: len(segment.text), CHUNK_LINES):
         translations += finish(model, job.translate(part, direction))
         progress(len(translations))
     return translations
+
+
+def detect_sources(
+    languages: Languages, target: str | None, texts: Sequence[str], identify: Identify
+) -> list[str | None]:
+    """The language of each text: the target, or one that the model translates to it.
+
+    None if it is probably another one, and if the model names no languages.
+    """
+    if not languages.directions:
+        return [None] * len(texts)
+    sources = [source for source, to in languages.pairs if to == target]
+    known = (known_languages(detected, [*sources, target], sources) for detected in identify(texts))
+    return [detected[0].language if detected else None for detected in known]
 
 
 def open_text(
@@ -315,34 +339,47 @@ def predict_texts(
     format: str = "text",
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
     split: bool = True,
+    detect: bool = True,
     where: str = "text",
     **options: object,
 ) -> Iterator[tuple[Example, Prediction]]:
     """Each text and its prediction as in `Task.predict`, in order and in bounded memory.
 
     texts             strings, or {"src", "prefix"}
-    source, target    language codes, see `Languages.choose`
+    source, target    language codes, see `Languages.choose`; without a source, the language of each text is detected
     format            text, or html
     glossary          terms of the texts and their translations
     split             False: each line is one sentence, also if it looks like several
+    detect            False: without a source language, the languages of the texts are not detected
     options           options of the search: beam=8, nbest=4, ...
     """
-    languages, terms = model.task.languages, Glossary.of(glossary)
-    direction = languages.choose(source, target)
-    job = SegmentTask(model.task.configure(**options), options)
+    source, target = model.task.languages.choose(source, target)
+    languages, terms = model.task.languages.with_direction(source, target), Glossary.of(glossary)
+    job = SegmentTask(model.task.configure(**options), languages, options)
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
-        opened = [open_text(line["src"], languages, direction, format, terms, split) for line in lines]
-        segments = [
-            replace(item, prefix=str(line.get("prefix", "")) * (index == 0))
-            for line, document in zip(lines, opened, strict=True)
-            for index, item in enumerate(document.segments)
+        sources = [source] * len(lines)
+        if source is None and detect:
+            inputs = [page_words(line["src"]) if format == "html" else line["src"] for line in lines]
+            sources = detect_sources(languages, target, inputs, model.identify)
+        opened = [
+            open_text(line["src"], languages, (language, target), format, terms, split)
+            for line, language in zip(lines, sources, strict=True)
         ]
         if number and job.task.decoding.search == "sample":  # samples depend on the seed and the number of a sentence
             job = replace(job, options={**options, "seed": job.task.decoding.seed + number})
-        translations = iter(finish(model, job.translate(segments, direction)))
-        for line, document in zip(lines, opened, strict=True):
-            yield line, join_predictions(document, [next(translations) for _ in document.segments])
+        translations: dict[int, list[SegmentTranslation]] = {}
+        for language in dict.fromkeys(sources):
+            chosen = [index for index, other in enumerate(sources) if other == language]
+            segments = [
+                replace(item, prefix=str(lines[index].get("prefix", "")) * (place == 0))
+                for index in chosen
+                for place, item in enumerate(opened[index].segments)
+            ]
+            done = iter(finish(model, job.translate(segments, languages.choose(language, target))))
+            translations |= {index: [next(done) for _ in opened[index].segments] for index in chosen}
+        for index, line in enumerate(lines):
+            yield line, join_predictions(opened[index], translations[index])
 
 
 def join_predictions(document: TemplateDocument, translations: Sequence[SegmentTranslation]) -> Prediction:

@@ -74,19 +74,15 @@ class ServedLanguages:
 
         If both are the same, the run is "": the text stays as it is.
         """
-        known = f"known languages: {', '.join(sorted(self.codes)) or 'none'}"
-        for code in filter(None, (source, target)):
-            if code not in self.codes:
-                raise ServiceError("unknown-language", f"no run knows the language {code[:40]}", known, where=code[:40])
-        found = [item for item in self.directions if item[0] == source and target in (None, item[1])]
-        if target is None and len({item[1] for item in found}) > 1:
-            raise ServiceError("invalid-request", "the target language is missing", known)
-        if source == target and not found:
-            return source, source, ""
-        if not found:
-            to = f" to {target}" if target else ""
-            raise ServiceError("unknown-pair", f"no run translates from {source}{to}", where=f"{source}:{target or ''}")
-        return found[0]
+        try:
+            start, end = self.languages.choose(source, target)
+        except UserError as error:
+            code = "invalid-request" if error.where == "target" else error.code
+            raise ServiceError(code, error.problem, error.remedy, where=error.where) from error
+        served = next((item for item in self.directions if item[:2] == (start, end)), None)
+        if served is None and start != end:  # the languages of two runs
+            raise ServiceError("unknown-pair", f"no run translates from {start} to {end}", where=f"{start}:{end}")
+        return served or (source, source, "")
 
 
 def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[str, tuple[Direction, ...]]:

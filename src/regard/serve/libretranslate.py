@@ -21,10 +21,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from regard.bundled.identification import Detected
 from regard.documents.document import FILE_FORMATS, file_format
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.run.identification import Detected
 from regard.serve.access import access_of
 from regard.serve.errors import TEXT, ServiceError, text_format
 from regard.serve.fields import FORM_TYPES, RequestFields, as_glossary, as_texts, content_type, invalid, read_fields

@@ -18,6 +18,7 @@ from regard.run.model import Model, Translator
 from regard.run.translating import AlignmentStep, Direction, Numbers, SearchStep, SegmentTask, SentenceCache
 from regard.serve.worker import OnResult, Unit, Worker
 from regard.tasks.base import Example, Prediction, Search
+from regard.tasks.languages import Languages
 from regard.tasks.translation import Translation
 
 CHUNK = 256
@@ -124,8 +125,8 @@ class SegmentEvents:
 class SegmentTranslator:
     """Translates segments with one run, joined with those of other requests."""
 
-    def __init__(self, worker: Worker, task: Translation, cache: int) -> None:
-        self.worker, self.task = worker, task
+    def __init__(self, worker: Worker, task: Translation, languages: Languages, cache: int) -> None:
+        self.worker, self.task, self.languages = worker, task, languages
         self.cache = SentenceCache(cache)
 
     async def translate(
@@ -139,7 +140,7 @@ class SegmentTranslator:
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
         source, target = (self.task.languages.find(code) if code else None for code in direction)
-        job = SegmentTask(self.task, {}, alternatives, links, self.cache)
+        job = SegmentTask(self.task, self.languages, {}, alternatives, links, self.cache)
         results: list[SegmentTranslation] = []
         for first in range(0, len(segments), CHUNK):
             part = segments[first : first + CHUNK]

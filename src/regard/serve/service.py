@@ -4,20 +4,18 @@ Every method may raise a ServiceError, and a UserError for an input that its tas
 """
 
 import asyncio
-import html
-import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
-from regard.bundled.identification import Detected, identifier, identify, known_languages
 from regard.documents.document import open_file
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
-from regard.run.model import Input, Model
+from regard.run.identification import Detected, identify, known_languages, page_words
+from regard.run.model import Input, Model, identifier
 from regard.run.translating import open_text
 from regard.serve.errors import ServiceError
 from regard.serve.languages import ServedLanguages, parse_languages
@@ -35,7 +33,6 @@ OnTextSegment = Callable[[int, int, str, bool], None]
 Identify = Callable[[Sequence[str], int], list[list[Detected]]]
 DETECTED = 3
 """Languages of a detection."""
-TAG = re.compile(r"<[^<>]*>")
 LONG_TEXT = 4000
 """Characters from which a text is split and put together in another thread than that of the connections."""
 
@@ -136,7 +133,7 @@ class Service:
         segments = None
         if languages is not None:
             languages = replace(languages, directions=directions or languages.directions)
-            segments = SegmentTranslator(worker, cast(Translation, model.task), settings.cache)
+            segments = SegmentTranslator(worker, cast(Translation, model.task), languages, settings.cache)
         return ServedRun(name, model, languages, worker, segments)
 
     # ---- start and stop ---------------------------------------------------------------------------------------------
@@ -179,7 +176,9 @@ class Service:
             return self._identify(texts, top)
         worker = self._start_identifier()
         async with self._time_limit():
-            return await asyncio.wrap_future(worker.submit(top, lambda model, batch: identify(batch, top), texts))
+            return await asyncio.wrap_future(
+                worker.submit(top, lambda model, batch: identify(model, batch, top), texts)
+            )
 
     def _start_identifier(self) -> Worker:
         """The worker of language identification; the server does not need it to be ready."""
@@ -207,7 +206,7 @@ class Service:
         self, request: TranslateRequest, number: int, plan: Plan, glossary: Glossary, on_segment: OnTextSegment | None
     ) -> TranslatedText:
         text = request.texts[number]
-        if plan.run is None or not any(map(str.isalpha, text)):
+        if plan.run is None:
             links = [(0, len(text), 0, len(text))] if request.links and text else []
             return TranslatedText(text, [], plan.direction[0], plan.detected, links)
         assert plan.run.languages is not None
@@ -272,9 +271,9 @@ class Service:
         if source is None:
             sources = [source for source, other, _ in languages.directions if target in (None, other)]
             texts = request.texts
-            if request.format == "html":  # the language of the words, and not of the tags
-                texts = [html.unescape(TAG.sub(" ", text)) for text in texts]
-            among = await self._detect_among(texts, languages.codes, sources)
+            if request.format == "html":
+                texts = [page_words(text) for text in texts]
+            among = await self._detect_among(texts, [*sources, target] if target else languages.codes, sources)
             chosen = [(found[0].language if found else (sources or [""])[0], found) for found in among]
         directions = [(languages.choose(source, target), detected) for source, detected in chosen]
         return [Plan(self.runs.get(name), (start, end), detected) for (start, end, name), detected in directions]

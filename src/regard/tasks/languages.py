@@ -5,7 +5,7 @@ English is the pivot language. Errors of both steps add up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -64,6 +64,10 @@ class Languages:
     def pivot_for(self, example: Example) -> str | None:
         """The language through which an example is translated; None if there is a direct way, or none at all."""
         return self.pivot(example.get("from") or self.source, example.get("to") or self.target)
+
+    def with_direction(self, source: str | None, target: str | None) -> "Languages":
+        """These languages; with the given direction if the model names none."""
+        return self if self.directions or not source or not target else replace(self, directions=((source, target),))
 
     def find(self, code: str) -> str:
         """This model's code for a language: codes are case-insensitive, and Chinese has several."""

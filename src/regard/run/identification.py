@@ -8,17 +8,20 @@ unknown script has a low confidence in each of them. docs/models/languages.md sa
 how often it is right, and what it does not know.
 """
 
+import html
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import TYPE_CHECKING
 
-from regard.run.model import Model
-from regard.run_files import bundled_run
+if TYPE_CHECKING:
+    from regard.run.model import Model
 
 OTHER = "other"
 """The class of text in none of the languages."""
 MAX_CHARACTERS = 1000
 """The beginning of a text that is read; more text does not change the result."""
+TAG = re.compile(r"<[^<>]*>")
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,7 @@ class Detected:
     """Its probability, from 0 to 1."""
 
 
-@cache
-def identifier() -> Model:
-    """The classifier, read from the disk once."""
-    return Model.load(bundled_run("languages"), device="cpu")
-
-
-def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
+def identify(classifier: "Model", texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
     """The `top` most probable languages of each text, the most probable first; none for a text without letters."""
     return [
         [
@@ -45,7 +42,7 @@ def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
             for language, probability in prediction["probabilities"].items()
             if language != OTHER
         ][:top]
-        for prediction in identifier().predict([{"text": classifier_input(text)} for text in texts])
+        for prediction in classifier.predict([{"text": classifier_input(text)} for text in texts])
     ]
 
 
@@ -57,7 +54,14 @@ def classifier_input(text: str) -> str:
     return beginning.lower() if beginning.isupper() else beginning
 
 
-def known_languages(found: Sequence[Detected], known: Collection[str], sources: Collection[str]) -> list[Detected]:
+def page_words(page: str) -> str:
+    """The text of HTML: the language of the words, and not of the tags."""
+    return html.unescape(TAG.sub(" ", page))
+
+
+def known_languages(
+    found: Sequence[Detected], known: Collection[str | None], sources: Collection[str]
+) -> list[Detected]:
     """The detected languages among those that runs know; none if the text is probably in another of `sources`.
 
     That is so if the most probable language is not known, and the classifier does not know all of `sources`.
