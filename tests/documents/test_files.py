@@ -139,7 +139,7 @@ def test_formatting_of_word_files_moves_with_its_words() -> None:
     assert "".join(text for text, _ in click) == ". WAIT & BUTTON RED THE CLICK"
     assert "".join(text for text, _ in name) == ": NAME\tONE VALUE"
     assert number == [("12 %", False)]
-    assert "".join(text for text, _ in lines) == "LINE\nSECOND FIRST"
+    assert "".join(text for text, _ in lines) == "FIRST\nLINE SECOND"
     document = docx.Document(io.BytesIO(result))
     assert document.tables[0].cell(0, 1).text == "CELL A IN"
     assert document.sections[0].header.paragraphs[0].text == "HEADER THE"

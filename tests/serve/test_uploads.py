@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from tests.conftest import TinyRun
+from tests.documents.test_archives import FILES as ARCHIVES
 from tests.serve.make import Client, make_app, stop
 
 from regard.serve.libretranslate import FileStore, safe_name, translated_name
@@ -75,6 +76,14 @@ def test_a_word_document_is_translated(client: Client) -> None:
     file = download(client, upload(client, "a.docx", docx(paragraph("one two three"))))
     with zipfile.ZipFile(io.BytesIO(file.content)) as archive:
         assert b"eins zwei drei" in archive.read("word/document.xml")
+
+
+@pytest.mark.parametrize("name", ["one paragraph.docx", "formats.pptx", "formats.odt", "slides.odp", "book.epub"])
+def test_archives_are_translated(client: Client, name: str) -> None:
+    answer = upload(client, name, ARCHIVES[name])
+    before, after = (zipfile.ZipFile(io.BytesIO(item)) for item in (ARCHIVES[name], download(client, answer).content))
+    assert after.namelist() == before.namelist()
+    assert any(after.read(member) != before.read(member) for member in after.namelist())
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -12,16 +12,19 @@ The extension of a file name says its format; what is not text stays byte by byt
     .html          a page (html.py); also .htm and .xhtml
     .srt, .vtt     subtitles (subtitles.py)
     .po            messages of programs (lines.py)
-    .docx          Word (docx.py)
+    .docx, .pptx   Word and PowerPoint (ooxml.py in archive.py)
+    .odt, .odp     OpenDocument: LibreOffice (xml.py in archive.py)
+    .epub          books: pages (html.py in archive.py)
 
 Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Protocol
 
-from regard.documents.docx import DocxDocument
+from regard.documents.archive import PARTS, open_archive, open_book
 from regard.documents.encoded import EncodedDocument, TextDocument, decode
 from regard.documents.html import HtmlReader
 from regard.documents.lines import MessageDocument, read_text
@@ -62,7 +65,8 @@ TEXT_READERS: dict[str, Callable[[str, ReadOptions], TextDocument]] = {
     ".po": MessageDocument,
 }
 BINARY_READERS: dict[str, Callable[[bytes, ReadOptions], FileDocument]] = {
-    ".docx": DocxDocument,
+    **{ending: partial(open_archive, ending) for ending in PARTS},
+    ".epub": open_book,
 }
 MARKUP_FORMATS = frozenset({".html"})
 """Text formats that declare their encoding, and can write any character as a number."""
