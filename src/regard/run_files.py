@@ -11,6 +11,8 @@ STORES, CHECKPOINTS = "store", "checkpoints"
 MODEL, STATE = "model.safetensors", "state.json"
 """Files of a checkpoint."""
 METRICS = "metrics.jsonl"
+ACCOUNTS = "data.json"
+"""How many records of each source were read and left out."""
 
 FOLDER = Path(__file__).parent / "bundled"
 TRANSLATOR = "translator"

@@ -195,3 +195,20 @@ def test_the_limit_that_stopped_training_is_named(
     assert result.status == 0, result.err
     assert f" {reason})" in result.out and f"training.{more}" in result.out
     assert json.loads(regard(*arguments, "--folder", tmp_path / "json", "--json").out)["reason"] == reason
+
+
+def test_what_is_left_out_and_known_before_is_reported_and_kept_in_the_run(tmp_path: Path) -> None:
+    """Blank rows, rows that `where` does not select, and a test set that is in the training data."""
+    rows = [f"{line}\t{translate_words(line)}" for line in dict.fromkeys(train_sentences())]
+    lines = ["src\ttgt\tkind", *(f"{row}\t{'web' if n % 10 else 'book'}" for n, row in enumerate(rows)), ""]
+    recipe = write_recipe(tmp_path, "translation")
+    (tmp_path / "mine.tsv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (tmp_path / "known.tsv").write_text("".join(f"{row}\n" for row in rows[1:9]), encoding="utf-8")
+    data = ("data.train={file = 'mine.tsv', where = {kind = 'web'}}", "data.test=known.tsv")
+    result = regard("train", recipe, *data, *SHORT, "training.monitor=loss", "--folder", tmp_path / "run")
+    books = -(-len(rows) // 10)
+    assert f"{len(rows) + 1} read, {len(rows) - books} kept; left out: {books} not selected" in result.err
+    assert "of 8 distinct examples of test (100.0%) occur in train" in result.err
+    facts = json.loads(regard("info", tmp_path / "run", "--json").out)
+    ((source, left_out),) = facts["left_out"].items()
+    assert source.startswith("mine.tsv") and "1 blank" in left_out

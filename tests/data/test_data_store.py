@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -98,7 +97,7 @@ def test_filters_drop_and_count(tmp_path: Path) -> None:
     ]
     store = open_pairs(tmp_path, good + bad, ALL_FILTERS)
     assert texts(store) == good
-    left_out = Counter(empty=3, too_long=2, ratio=1, identical=1, duplicate=1)
+    left_out = dict(empty=3, too_long=2, ratio=1, identical=1, duplicate=1)
     assert store.account == Account("pairs", 10, 2, left_out)
     table = store.account.table()
     assert "too long    2   20.00%" in table

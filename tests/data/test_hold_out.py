@@ -220,3 +220,18 @@ def test_labelled_data_has_the_same_default(tmp_path: Path) -> None:
     texts = [{example["text"] for example in getattr(with_test, split)} for split in SPLITS]
     assert not texts[0] & texts[1] and not texts[0] & texts[2] and not texts[1] & texts[2]
     assert module.SEED == 1, "texts have the same positions as in regard split"
+
+
+def test_pairs_that_are_in_no_split_are_counted(tmp_path: Path) -> None:
+    """Held-out sentences with an empty side, copies of them, and their further translations."""
+    lines = [f"{number}\t{'' if number % 4 == 0 else number}" for number in range(200)]
+    lines += [f"{number}\tother" for number in range(1, 200, 4)] + lines[2:200:4]
+    data = settings(tmp_path, PAIRS, lines, hold_out=0.3, hold_out_test=0.3)
+    held = hold_out(data, PAIRS)
+    examples = {split: [(item["src"], item["tgt"]) for item in held.read(split)] for split in SPLITS}
+    out = Counter((*line.split("\t"),) for line in lines)
+    out.subtract(Counter(pair for pairs in examples.values() for pair in pairs))
+    counts = [sum(n for (src, _), n in out.items() if int(src) % 4 == kind) for kind in (0, 2, 1)]
+    assert min(counts) > 10 and not any(n for (src, _), n in out.items() if int(src) % 4 == 3)
+    line = held.describe()[-1]
+    assert [int(word) for word in line.replace(",", " ").split() if word.isdecimal()][2:] == counts

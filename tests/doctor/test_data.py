@@ -292,3 +292,10 @@ def test_a_changed_bit_in_the_stored_data_is_found(task: str, tmp_path: Path) ->
 
 def test_without_stored_data_there_is_no_check_of_it(tmp_path: Path) -> None:
     assert "stored-data" not in run_checks(write_recipe(tmp_path))
+
+
+def test_records_that_are_left_out_are_listed(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "classification")
+    file = tmp_path / "train.jsonl"
+    file.write_text(file.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
+    assert "left out: 2 blank" in check(recipe, "files").finding

@@ -54,6 +54,7 @@ def fact_lines(facts: "Facts") -> list[tuple[str, str]]:
         if origin and split in facts.examples:
             origin = Message("{count:,} examples: {origin}", count=facts.examples[split], origin=origin)
         lines += [(split, origin)] if origin else []
+    lines += [(Message("left out"), text) for text in facts.left_out.values()]
     sizes = " + ".join(f"{size:,}" for size in facts.vocabulary)
     tokens = Message("{tokenizer}, {count} tokens", tokenizer=facts.tokenizer, count=sizes)
     lines.append((Message("tokenizer"), tokens if sizes else facts.tokenizer))

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from regard.data.hold_out import SplitReport
     from regard.data.sources import Source
 
-REASONS = {
-    "empty": Message("with an empty side"),
-    "duplicate": Message("duplicates"),
-    "excluded": Message("with a sentence of an excluded file"),
-    "shared": Message("whose other side is in valid or test"),
-    "further": Message("further translations of sentences in valid or test"),
-}
-"""Why pairs are left out."""
-
 
 def split(
     corpora: Annotated[
@@ -122,6 +113,8 @@ def print_report(report: "SplitReport", folder: Path) -> None:
     counts = (Message("pairs"), Message("distinct sources"), Message("distinct targets"))
     rows = [[name, f"{size.pairs:,}", f"{size.sources:,}", f"{size.targets:,}"] for name, size in report.splits.items()]
     print_table((Message("data"), *counts), rows, right=counts)
+    from regard.data.accounts import REASONS
+
     left_out = [join_messages(" ", [f"{n:,}", REASONS[reason]]) for reason, n in report.left_out.items() if n]
     listed = join_messages(", ", left_out or [Message("none")])
     print_result(Message("left out of {read:,} pairs: {listed}", read=report.read, listed=listed))

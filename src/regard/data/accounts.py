@@ -6,11 +6,9 @@ Every reader of a source keeps an account. Whoever wants to report them reads th
         examples = list(read_examples(sources, root, fields))
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from regard.messages import Message, join_messages
 
@@ -24,6 +22,9 @@ REASONS = {
     "ratio": Message("ratio"),
     "identical": Message("identical"),
     "duplicate": Message("duplicate"),
+    "excluded": Message("with a sentence of an excluded file"),
+    "shared": Message("whose other side is in valid or test"),
+    "further": Message("further translations of sentences in valid or test"),
 }
 """Why a record is left out, for people. A table's header is counted too, and not worth a word."""
 
@@ -35,14 +36,18 @@ class Account:
     source: str
     read: int = 0
     kept: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, int] = field(default_factory=dict)
     joined: int = 0
     """Rows of a table with a cell that spans lines: a quotation mark that is not closed joins rows, too."""
 
+    def drop(self, reason: str) -> None:
+        """Count a record that is left out."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
     def check(self) -> "Account":
         """Return the account; a record that is neither kept nor left out for a reason is an error in regard."""
-        if self.read != self.kept + self.dropped.total():
-            counted = f"{self.kept} kept and {dict(self.dropped)} left out"
+        if self.read != self.kept + sum(self.dropped.values()):
+            counted = f"{self.kept} kept and {self.dropped} left out"
             raise RuntimeError(f"{self.source}: {self.read} records read, but {counted}")
         return self
 
@@ -55,7 +60,7 @@ class Account:
         """One line if something was left out or joined; else empty."""
         counts = [join_messages(" ", [f"{count:,}", REASONS[reason]]) for reason, count in self.reasons.items()]
         listed = join_messages(", ", counts)
-        values = {"source": self.source, "read": self.read - self.dropped["header"], "kept": self.kept}
+        values = {"source": self.source, "read": self.read - self.dropped.get("header", 0), "kept": self.kept}
         parts = [Message("{source}: {read:,} read, {kept:,} kept; left out: {listed}", listed=listed, **values)]
         joined = Message("{source}: {count:,} rows have a cell that spans lines", source=self.source, count=self.joined)
         return join_messages("\n", (parts if counts else []) + ([joined] if self.joined else []))
@@ -72,7 +77,8 @@ class Account:
         return join_messages("\n", lines)
 
 
-_collected: ContextVar[tuple[dict[str, Account], ...]] = ContextVar("collected", default=())
+_collecting: list[dict[str, Account]] = []
+"""What `collect_accounts` collects; a list, because a store is read in a thread of its own."""
 
 
 @contextmanager
@@ -82,11 +88,11 @@ def collect_accounts(report: Callable[[str], None] | None = None) -> Iterator[Ma
     At the end, `report` gets a line for each source of which something was left out.
     """
     accounts: dict[str, Account] = {}
-    token = _collected.set((*_collected.get(), accounts))
+    _collecting.append(accounts)
     try:
         yield accounts
     finally:
-        _collected.reset(token)
+        _collecting[:] = [other for other in _collecting if other is not accounts]
     if report is not None:
         for line in describe_accounts(accounts):
             report(line)
@@ -94,15 +100,11 @@ def collect_accounts(report: Callable[[str], None] | None = None) -> Iterator[Ma
 
 def record_account(account: Account) -> None:
     """Hand over the account of a source that was read to its end."""
-    for accounts in _collected.get():
-        accounts[account.source] = account.check()
+    account.check()
+    for accounts in _collecting:
+        accounts[account.source] = account
 
 
 def describe_accounts(accounts: Mapping[str, Account]) -> list[str]:
     """One line for each source of which something was left out."""
     return list(filter(None, (account.describe() for account in accounts.values())))
-
-
-def accounts_json(accounts: Iterable[Account]) -> list[dict[str, object]]:
-    """Accounts as JSON."""
-    return [{name: value for name, value in asdict(account).items() if value} for account in accounts]

@@ -205,7 +205,7 @@ def _selected(records: Iterator[Record], files: SourceFiles) -> Iterator[Record]
                 problem = f"there is no column {column!r}, which where names"
                 raise record.error(problem, f"it has {record.describe_columns()}", code="missing-field")
             if (value if isinstance(value, str) else json.dumps(value)) not in values:
-                files.account.dropped["where"] += 1
+                files.account.drop("where")
                 break
         else:
             yield record
@@ -245,7 +245,7 @@ def read_trees(files: SourceFiles) -> Iterator[Record]:
     for number, tree in numbered(files.lines(), str(path)):
         files.account.read += 1
         if (clean := normalize(tree)) is None:
-            files.account.dropped["no_words"] += 1
+            files.account.drop("no_words")
         else:
             yield Record(Location(path, number), tree_example(clean, files.source.leaves or "XX"))
 
@@ -256,7 +256,7 @@ def read_dialogues(files: SourceFiles) -> Iterator[Record]:
     for src, tgt, number, selected in dialogues.pairs(files.lines(), path, source.split, source.turns or 1):
         files.account.read += 1
         if not selected:
-            files.account.dropped["split"] += 1
+            files.account.drop("split")
             continue
         yield Record(Location(path, number), {"src": src, "tgt": tgt})
 

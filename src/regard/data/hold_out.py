@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data import split as splitting
+from regard.data.accounts import Account
 from regard.data.examples import Example
 from regard.data.fields import PAIRS, Fields
 from regard.data.formats import read_examples
@@ -46,6 +47,7 @@ TRAIN, VALID, TEST = range(3)
 LEFT_OUT = ("empty", "duplicate", "excluded", "shared", "further")
 """Why a pair is in no split: an empty side; an equal pair before it; a sentence of an excluded file; its other side is
 held out (`by` both); a held-out sentence that is already there with another translation."""
+EMPTY, DUPLICATE, FURTHER = (len(SPLITS) + LEFT_OUT.index(name) for name in ("empty", "duplicate", "further"))
 SEED = 1
 MAX_BLOCK_LINES, MIN_BLOCKS = 100, 40
 MIN_DOCUMENTS = 4
@@ -87,7 +89,9 @@ class HeldOut:
             if self.fields.held_out != "texts":
                 held = Message("{split}: {count:,} of {total:,} training lines are held out", **values)
             lines.append(join_messages("; ", [held, remedy]) if chosen else held)
-        return lines
+        counts = {name: int((self.assignments == code).sum()) for code, name in enumerate(LEFT_OUT, len(SPLITS))}
+        account = Account("train", total, int((self.assignments < len(SPLITS)).sum()), counts).check()
+        return [*lines, *filter(None, [account.describe()])]
 
 
 _recent: dict[str, HeldOut] = {}
@@ -143,7 +147,8 @@ def assign_texts(examples: Iterable[Example], data: DataSettings, fields: Fields
     usable = first_occurrences(hashes.pair ^ direction, ~hashes.empty)
     split = splitting.assign(hashes.src, usable, plan, units=hashes.src ^ direction)
     in_train = ~split.in_test & ~split.in_valid  # copies and empty pairs too: the filters decide on them
-    return np.select([in_train, split.valid, split.test], [TRAIN, VALID, TEST], default=len(SPLITS)).astype(np.uint8)
+    cases = {TRAIN: in_train, VALID: split.valid, TEST: split.test, EMPTY: hashes.empty, DUPLICATE: ~usable}
+    return np.select(list(cases.values()), list(cases), default=FURTHER).astype(np.uint8)
 
 
 def assign_lines(examples: Iterable[Example], data: DataSettings, fields: Fields) -> Assignments:
@@ -263,6 +268,8 @@ def split_corpora(
         },
         left_out={name: int((assignments == code).sum()) for code, name in enumerate(LEFT_OUT, len(SPLITS))},
     )
+    kept = sum(part.pairs for part in report.splits.values())
+    Account(", ".join(report.corpora), report.read, kept, report.left_out).check()
     sizes = {name: report.splits.get(name) for name in SPLITS if name == "train" or getattr(plan, name)}
     reasons = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items() if count)
     splitting.check_not_empty(sizes, f"{report.read} pairs were read ({reasons or 'none left out'})")

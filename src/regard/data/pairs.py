@@ -4,7 +4,6 @@ E pairs.
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -92,7 +91,7 @@ class Pairs(PairExamples):
     def account(self) -> Account:
         """How many pairs were read, kept and left out by the filters."""
         counts = self._store.counts
-        dropped = Counter({reason: counts[reason] for reason in REASONS if reason in counts})
+        dropped = {reason: counts[reason] for reason in REASONS if reason in counts}
         return Account("pairs", counts["examples"], counts["rows"], dropped).check()
 
     def sources(self, indices: Array) -> Rows:

@@ -248,7 +248,7 @@ class SourceFiles(NamedTuple):
             if line.strip():
                 yield Location(path, number), line
             else:
-                self.account.dropped["blank"] += 1
+                self.account.drop("blank")
 
     def json(self) -> object:
         """The one JSON value of the first file."""

@@ -62,10 +62,10 @@ def read_rows(files: SourceFiles, kind: str) -> Iterator[Record]:
         account.read += 1
         account.joined += line_count > 1
         if not row or (len(row) < len(layout.first) and not row[0].strip() and len(row) == 1):
-            account.dropped["blank"] += 1
+            account.drop("blank")
         elif before_header:
             before_header = False
-            account.dropped["header"] += 1
+            account.drop("header")
         else:
             check_row(row, layout, Location(path, number))
             yield Record(Location(path, number), row, layout.first if layout.header else ())

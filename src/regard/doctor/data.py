@@ -1,6 +1,7 @@
 """Checks of the data: files, examples, overlap of splits, labels, filters, tokenizers, lengths, stored data."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,13 +49,14 @@ FILTERS = {
 """By reason: its name for people, and the remedy if many examples are dropped for it."""
 
 
-def check_files(recipe: Recipe, surveyed: Survey) -> Check:
+def check_files(recipe: Recipe, surveyed: Survey, left_out: Sequence[str] = ()) -> Check:
     """Every split has examples; a damaged file was reported before."""
     read = {split: surveyed.splits[split] for split in SPLITS}
     counts = ", ".join(f"{split} {part.examples + part.unread:,}" for split, part in read.items())
     sources = [source for split in SPLITS for source in getattr(recipe.data, split)]
     counted = Message("examples: {counts}", counts=counts)
-    finding = join_messages("\n", [counted, *describe_sources(sources, recipe.data.folder, recipe.fields)])
+    described = describe_sources(sources, recipe.data.folder, recipe.fields)
+    finding = join_messages("\n", [counted, *described, *left_out])
     missing = [split for split in ("train", "valid") if not read[split].examples]
     if missing:
         settings = ", ".join(f"data.{split}=..." for split in missing)

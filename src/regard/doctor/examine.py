@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from regard.data.accounts import collect_accounts, describe_accounts
 from regard.doctor import data, model, resources
 from regard.doctor.check import REMAINING, Check, CheckProgress, guarded
 from regard.doctor.sample import DryRun, prepare, survey
@@ -83,9 +84,10 @@ def _examine(
     recipe: Recipe, world: World, folder: Path, temporary: Path, quick: bool, progress: CheckProgress | None
 ) -> Iterator[Check]:
     task: type[AnyTask] = task_of(recipe)
-    splits = task.checks.read_splits(recipe, temporary)
-    surveyed = survey(task, splits, recipe.runtime.seed, quick, progress)
-    yield (files := data.check_files(recipe, surveyed))
+    with collect_accounts() as accounts:
+        splits = task.checks.read_splits(recipe, temporary)
+        surveyed = survey(task, splits, recipe.runtime.seed, quick, progress)
+    yield (files := data.check_files(recipe, surveyed, describe_accounts(accounts)))
     if files.status == "fail":
         yield REMAINING
         return

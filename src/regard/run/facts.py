@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.data.accounts import Account
 from regard.errors import UserError
 from regard.files import LOCK, JsonObject, Manifest
 from regard.messages import Message
-from regard.reading import read_json, read_toml
+from regard.reading import check_dataclass, read_json, read_toml
 from regard.recipe_files import DEFAULT_TASK, RENAMED, current_names
-from regard.run_files import CHANGES, CHECKPOINTS, MODEL, RECIPE, SPLITS, STATE, STORES
+from regard.run_files import ACCOUNTS, CHANGES, CHECKPOINTS, MODEL, RECIPE, SPLITS, STATE, STORES
 
 try:
     import fcntl
@@ -46,6 +47,8 @@ class Facts:
     """The sources of each split."""
     examples: dict[str, int]
     """The number of examples of each split that was tokenised, those that were left out included."""
+    left_out: dict[str, str]
+    """By source: how many of its records were left out when they were read, and why."""
     held_out: list[str]
     """The splits that are held out of the training data."""
     tokenizer: str
@@ -108,6 +111,7 @@ def read_facts(folder: Path) -> Facts:
         start_from=str(recipe.get("start_from", "")),
         data={split: [source_text(source) for source in data.get(split) or []] for split in SPLITS},
         examples=(examples := _examples(folder)),
+        left_out=_left_out(folder),
         held_out=[
             split
             for split, share in (("valid", "hold_out"), ("test", "hold_out_test"))
@@ -130,6 +134,15 @@ def read_facts(folder: Path) -> Facts:
         metrics=dict(progress.get("metrics") or {}),
         checkpoints=names,
     )
+
+
+def _left_out(folder: Path) -> dict[str, str]:
+    try:
+        accounts = read_json(folder / ACCOUNTS, dict[str, JsonObject])
+        counted = {source: check_dataclass(values, Account, folder / ACCOUNTS) for source, values in accounts.items()}
+    except UserError:  # of an earlier version, or damaged
+        return {}
+    return {source: text for source, account in counted.items() if (text := account.describe())}
 
 
 def source_text(source: Mapping[str, object]) -> str:

@@ -5,7 +5,7 @@ recipe -> world -> run folder -> tokenizers -> stores -> batches -> model -> fit
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,16 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.data.accounts import collect_accounts
 from regard.data.batch import Batch, PrefetchedSteps
 from regard.errors import UserError
-from regard.files import LOCK, locked, remove_leftovers
+from regard.files import LOCK, locked, remove_leftovers, write_json
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.recipe import Recipe
 from regard.run.run import Run
-from regard.run_files import CHECKPOINTS, RECIPE, STORES
+from regard.run_files import ACCOUNTS, CHECKPOINTS, RECIPE, STORES
 from regard.runtime import World, autocast, close_world, open_world, seed_everything
 from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, ValidationData
+from regard.tasks.checks import overlap_warnings
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.tasks.operations import adapt_world, fit_closed_form, some_examples
 from regard.training.advice import Advice, advise
@@ -73,11 +75,7 @@ def train(
         if world.is_main:
             try:
                 run = stack.enter_context(open_folder(recipe, folder, resume, report))
-                run.prepare(report)
-                stores = run.open_stores(report, progress)
-                if not run.checkpoints.all():
-                    samples = {split: some_examples(run.task, split, TESTED_EXAMPLES) for split in ("train", "valid")}
-                    report_advice(run.task.checks.data_warnings(samples) or (), report)
+                stores = prepare_data(run, report, progress)
             except UserError as error:
                 failure = error
         failure = broadcast_from_rank0(failure, world)
@@ -109,6 +107,20 @@ def train(
         objective = Objective(task, valid)
         outcome = fit(objective, model, steps, training, world, run.checkpoints, log, schedule)
         return Trained(run, outcome, valid.examples)
+
+
+def prepare_data(run: Run, report: Report, progress: ProgressCallback | None) -> tuple[Sized, Sized]:
+    """The tokenised training and validation data; what was left out and what looks wrong is reported."""
+    with collect_accounts(report) as accounts:
+        run.prepare(report)
+        stores = run.open_stores(report, progress)
+    if accounts:
+        write_json(run.folder / ACCOUNTS, {source: vars(account) for source, account in accounts.items()})
+    if not run.checkpoints.all():
+        samples = {split: some_examples(run.task, split, TESTED_EXAMPLES) for split in ("train", "valid")}
+        report_advice(run.task.checks.data_warnings(samples) or (), report)
+        report_advice(overlap_warnings(run.recipe, run.task.checks), report)
+    return stores
 
 
 def check_processes(recipe: Recipe, world: World) -> None:

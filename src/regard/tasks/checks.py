@@ -169,6 +169,33 @@ class DoctorHooks(Generic[T, D]):
         raise NotImplementedError(f"{type(self).__name__}.decoder_logits")
 
 
+def overlap_warnings(recipe: Recipe, checks: DoctorHooks[T, D]) -> list[Advice]:
+    """Warnings that examples of valid or test are in train too; `SelectionReport` has them for labelled data."""
+    data, fields = recipe.data, recipe.fields
+    if hasattr(data, "exclude_overlap"):
+        return []
+    keys: dict[str, set[int]] = {}
+    for split in ("valid", "test"):
+        examples = read_examples(getattr(data, split), data.folder, fields)
+        keys[split] = {hash(key) for example in examples if (key := checks.overlap_key(fields, example))}
+    found: dict[str, set[int]] = {split: set() for split, known in keys.items() if known}
+    for example in read_split(data, fields, "train") if found else ():
+        number = hash(checks.overlap_key(fields, example))
+        for split in found:
+            found[split] |= {number} & keys[split]
+    warnings = []
+    for split, common in found.items():
+        shown = {"count": len(common), "total": len(keys[split]), "share": len(common) / len(keys[split])}
+        problem = Message(
+            "{count:,} of {total:,} distinct examples of {split} ({share:.1%}) occur in train{first}",
+            split=split,
+            first="",
+            **shown,
+        )
+        warnings += [Advice(problem, Message("remove them from the training files"))] if common else []
+    return warnings
+
+
 def entropy(values: Iterable[Hashable]) -> float:
     """Entropy of the relative frequencies of values, in nats: the least loss of a model that ignores its input."""
     counts = Counter(values)

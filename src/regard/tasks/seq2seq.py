@@ -157,7 +157,7 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
         return len(task.src_tokenizer.encode(example["src"])) + 1
 
     def filter_counts(self, store: Pairs) -> dict[str, int]:
-        return dict(store.account.dropped)
+        return store.account.dropped
 
     def causal_sequence(self, task: T) -> str:
         return task.writing.causal_sequence
