@@ -129,14 +129,7 @@ class Cosine(Scoring):
 
 SCORINGS: Registry[type[Scoring]] = Registry(
     "score",
-    {
-        "scaled_dot": ScaledDot,
-        "dot": Dot,
-        "general": General,
-        "additive": Additive,
-        "concat": Concat,
-        "cosine": Cosine,
-    },
+    {"scaled_dot": ScaledDot, "dot": Dot, "general": General, "additive": Additive, "concat": Concat, "cosine": Cosine},
 )
 """Every attention score by its name in a recipe."""
 

@@ -91,9 +91,6 @@ def check_schedule(dry: DryRun) -> Check:
     return judge(Message("schedule"), status, finding, join_messages("\n", (item.remedy for item in warnings)))
 
 
-# ---- memory ---------------------------------------------------------------------------------------------------------
-
-
 def check_memory(dry: DryRun) -> Check:
     """Weights, gradients, optimizer state and activations of the largest batch fit into the free memory."""
     name, training, free = Message("memory"), dry.recipe.training, free_memory(dry.world)
@@ -196,9 +193,6 @@ def free_memory(world: World) -> int:
         maximum, used = (path.read_text().strip() for path in limits)
         free = min(free, int(maximum) - int(used)) if maximum.isdigit() else free
     return free
-
-
-# ---- disk and time --------------------------------------------------------------------------------------------------
 
 
 def check_disk(dry: DryRun, model: nn.Module, folder: Path) -> Check:

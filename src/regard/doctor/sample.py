@@ -37,9 +37,6 @@ MAX_PLANNED_STEPS = 500
 """Steps of the first epoch among which the largest batch is searched."""
 
 
-# ---- survey ---------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class SplitSurvey:
     """Examples and counts of one split."""
@@ -151,9 +148,6 @@ class Reservoir:
     def in_order(self) -> list[Example]:
         """The sample in the order of the stream."""
         return [example for _, example in sorted(self._sample, key=lambda entry: entry[0])]
-
-
-# ---- temporary run --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -189,8 +189,6 @@ class FusedContinuousSearch(Generic[Name]):
             if row not in self._done
         }
 
-    # ---- one step ---------------------------------------------------------------------------------------------------
-
     def _advance(self, s: Sentences) -> tuple[Sentences, Tensor]:
         """One step of `decoding.beam.beam_search`, where every sentence has its own length; and which are done (B,)."""
         width, lengths = self.width, s.lengths
@@ -245,8 +243,6 @@ class FusedContinuousSearch(Generic[Name]):
         if guard is None or int(lengths.max()) < guard.min_tokens:
             return None
         return guard(last_tokens(history, lengths, guard))
-
-    # ---- enter and leave --------------------------------------------------------------------------------------------
 
     def _start(self, request: DecodingRequest) -> Sentences:
         """New sentences, with one empty hypothesis each."""

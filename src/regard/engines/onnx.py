@@ -31,9 +31,8 @@ def onnx_runner(path: Path, signature: Signature, threads: int) -> Runner:
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no common base but Exception
-        raise UserError(
-            f"onnxruntime cannot load {path}: {error}", "export the run again", code="damaged-file", where=path
-        ) from error
+        problem = f"onnxruntime cannot load {path}: {error}"
+        raise UserError(problem, "export the run again", code="damaged-file", where=path) from error
     names = [item.name for item in session.get_inputs()]
 
     def run(inputs: Mapping[str, Tensor]) -> list[Tensor]:

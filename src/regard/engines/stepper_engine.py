@@ -24,11 +24,7 @@ class StepperEngine(Generic[S]):
     every step of a beam search."""
 
     def __init__(
-        self,
-        stepper: Stepper[Tokens, S],
-        symbols: Symbols,
-        device: torch.device,
-        observe: BeamObserver | None = None,
+        self, stepper: Stepper[Tokens, S], symbols: Symbols, device: torch.device, observe: BeamObserver | None = None
     ) -> None:
         self.stepper, self.symbols, self.device, self.observe = stepper, symbols, device, observe
 

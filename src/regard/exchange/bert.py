@@ -295,9 +295,6 @@ def check_shapes(weights: Tensors, expected: Mapping[str, torch.Size]) -> None:
         raise ValueError(f"{wrong[0]} is not a weight of a BERT with these settings, or has another shape")
 
 
-# ---- RoBERTa and DistilBERT ------------------------------------------------------------------------------------------
-
-
 def as_bert(files: ModelFiles) -> ModelFiles:
     """The same model with the names of BERT."""
     config, path, kind = files.config, files.config_path, files.config["model_type"]
@@ -323,9 +320,6 @@ def as_bert(files: ModelFiles) -> ModelFiles:
     return replace(
         files, config=config | {"model_type": "bert", "architectures": architectures} | values, tensors=tensors
     )
-
-
-# ---- tokenizers ------------------------------------------------------------------------------------------------------
 
 
 def read_bert_tokenizer(folder: Path) -> BertTokenizer:

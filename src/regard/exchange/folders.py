@@ -106,9 +106,8 @@ def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, 
 
 def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
     if missing := [key for key in keys if key not in config]:
-        raise damaged(
-            f"{path} has no {', '.join(missing)}", f"{path}:{missing[0]}", "name a folder written by save_pretrained"
-        )
+        problem = f"{path} has no {', '.join(missing)}"
+        raise damaged(problem, f"{path}:{missing[0]}", "name a folder written by save_pretrained")
 
 
 @contextmanager
@@ -203,9 +202,8 @@ def require_weights(missing: list[str], path: Path) -> None:
 def refuse_weights(extra: Iterable[str], path: Path, remedy: str) -> None:
     """Raise an error if a file has weights that the model does not have, given by their names."""
     if names := list(extra):
-        raise unsupported(
-            f"{path} contains {len(names)} unknown weights, the first is {names[0]}", f"{path}:{names[0]}", remedy
-        )
+        problem = f"{path} contains {len(names)} unknown weights, the first is {names[0]}"
+        raise unsupported(problem, f"{path}:{names[0]}", remedy)
 
 
 def find_tokenizer(folder: Path, vocabulary: str, merges: str = "") -> Path:
@@ -245,9 +243,6 @@ def new_folder(folder: Path, config: Config, weights: Tensors) -> Iterator[Path]
         yield path
 
 
-# ---- models to import ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ModelFiles:
     """The content of config.json and all tensors of a model, and where they were read."""
@@ -271,9 +266,8 @@ def open_model(model: Path | ModelFiles, allow_pickle: bool = False, weights: Pa
     if path.suffix == ".onnx":
         return ModelFiles(model, config, read_onnx_weights(path), path)
     if path.suffix == ".bin" and not allow_pickle:
-        raise unsupported(
-            f"{path} is a pickle, which can hold code", path, "write --allow-pickle to read only its tensors"
-        )
+        problem = f"{path} is a pickle, which can hold code"
+        raise unsupported(problem, path, "write --allow-pickle to read only its tensors")
     return ModelFiles(model, config, read_pickled(path) if path.suffix == ".bin" else read_weights(path), path)
 
 
@@ -288,9 +282,6 @@ def find_weights(folder: Path, allow_pickle: bool) -> Path:
     if allow_pickle and (folder / PICKLED).exists():
         return folder / PICKLED
     return graphs[0] if graphs and (graphs[0].name == ONNX or len(graphs) == 1) else folder / WEIGHTS
-
-
-# ---- ONNX ------------------------------------------------------------------------------------------------------------
 
 
 def read_onnx_weights(path: Path) -> Tensors:

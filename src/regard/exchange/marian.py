@@ -228,9 +228,8 @@ def read_tied_matrix(tensors: Tensors, names: Sequence[str], shape: tuple[int, i
     (first, tensor), *others = copies.items()
     for name, copy in others:
         if not torch.equal(tensor, copy):
-            raise folders.damaged(
-                f"{path}: {first} differs from {name}, but {folders.CONFIG} says that they are tied", f"{path}:{name}"
-            )
+            problem = f"{path}: {first} differs from {name}, but {folders.CONFIG} says that they are tied"
+            raise folders.damaged(problem, f"{path}:{name}")
     return tensor
 
 
@@ -241,9 +240,8 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
     for name in POSITION_TABLES:
         table = tensors.pop(name, None)
         if table is not None and not torch.allclose(table.float(), sinusoid_table(*table.shape), atol=2e-3):
-            raise folders.unsupported(
-                f"{path}: the positions {name} are learned", f"{path}:{name}", "this model cannot be read"
-            )
+            problem = f"{path}: the positions {name} are learned"
+            raise folders.unsupported(problem, f"{path}:{name}", "this model cannot be read")
     folders.refuse_weights(tensors, path, "save the model again with save_pretrained")
     return {name: permute(name, tensor, order) for name, tensor in weights.items()}
 

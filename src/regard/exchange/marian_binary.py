@@ -132,9 +132,8 @@ def read_vocabulary(path: Path) -> tuple[SentencePieceTokenizer, int]:
     model = read_sentencepiece(path)
     pieces = [text for text, _, _ in model.pieces]
     if pieces[:1] != [END] or UNKNOWN not in pieces:
-        raise folders.damaged(
-            f"{path}: the first token is not {END}, or there is no {UNKNOWN}", path, "it is not a vocabulary of Marian"
-        )
+        problem = f"{path}: the first token is not {END}, or there is no {UNKNOWN}"
+        raise folders.damaged(problem, path, "it is not a vocabulary of Marian")
     tokens = [*SPECIALS, *pieces[1:]]
     return assemble(tokens, model.scores, model.characters, model.prefix, model.tidy), tokens.index(UNKNOWN)
 
@@ -200,9 +199,6 @@ def languages_of(path: Path) -> tuple[str, str]:
     """The languages in the name of a file of Firefox, model.enpt.intgemm8.bin; empty if it has none."""
     found = re.fullmatch(r"model\.([a-z]{2})([a-z]{2})\..*", path.name)
     return (found[1], found[2]) if found else ("", "")
-
-
-# ---- files -----------------------------------------------------------------------------------------------------------
 
 
 def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:

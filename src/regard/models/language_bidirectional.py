@@ -42,10 +42,7 @@ class BidirectionalLanguageSettings(ModelSettings):
     d_model: int = Field(512, gt=0, description="width of the token embeddings and of each direction's hidden states")
     layers: int = Field(2, gt=0, description="number of LSTM layers per direction")
     dropout: float = Field(
-        0.3,
-        ge=0,
-        lt=1,
-        description="dropout on embeddings, between layers and before the output; one mask per segment",
+        0.3, ge=0, lt=1, description="dropout on embeddings, between layers and before the output; one mask per segment"
     )
 
     @property

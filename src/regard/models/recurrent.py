@@ -98,11 +98,9 @@ class RecurrentSettings(ModelSettings):
             problem = "decoder = plain starts with the last state of an encoder of one direction"
             raise SettingError("encoder", f"{problem}; write encoder = backward")
         if self.decoder == "bahdanau" and self.query == "current":
-            problem = (
-                "the state of decoder = bahdanau depends on the context, so the context cannot depend on this state"
-            )
+            problem = "the state of decoder = bahdanau depends on the context"
             remedy = "write query = previous, or compare both queries with decoder = luong"
-            raise SettingError("query", f"{problem}; {remedy}")
+            raise SettingError("query", f"{problem}, so the context cannot depend on this state; {remedy}")
         if self.input_feeding and self.decoder != "luong":
             problem = f"input_feeding is for decoder = luong, not {self.decoder}"
             raise SettingError("input_feeding", f"{problem}; write input_feeding = false")

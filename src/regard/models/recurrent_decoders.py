@@ -115,11 +115,7 @@ class LuongDecoder(NoAttentionDecoder):
     previous state instead; nothing else changes."""
 
     def __init__(
-        self,
-        stack: RecurrentStack,
-        source_attention: SourceAttention,
-        memory_size: int,
-        query: Query = current_state,
+        self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int, query: Query = current_state
     ) -> None:
         super().__init__(stack)
         self.source_attention, self.query = source_attention, query
@@ -151,11 +147,7 @@ class InputFeedingDecoder(LuongDecoder):
     """Luong's decoder with a_{t-1} as an input beside y_{t-1}: it knows its earlier attention."""
 
     def __init__(
-        self,
-        stack: RecurrentStack,
-        source_attention: SourceAttention,
-        memory_size: int,
-        query: Query = current_state,
+        self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int, query: Query = current_state
     ) -> None:
         super().__init__(stack, source_attention, memory_size, query)
         self.feed = glorot(self.width, stack.gate_size, bias=False)
