@@ -10,8 +10,7 @@ import torch
 from tests.cli.command import fails, regard
 from tests.tiny import number_sentences, translate_words
 
-from regard.decoding.ensemble import Ensemble
-from regard.decoding.stepper import Symbols
+from regard.decoding.stepper import Ensemble, Symbols
 from regard.engines.fused import FusedTransformer
 from regard.engines.stepper_engine import StepperEngine
 from regard.exchange.ctranslate2 import write_ctranslate2

@@ -7,7 +7,7 @@ from tests.decoding.mock_stepper import SYMBOLS, MockStepper
 
 from regard.decoding.beam import beam_search
 from regard.decoding.constraints import Rules
-from regard.decoding.ensemble import Ensemble
+from regard.decoding.stepper import Ensemble
 
 PROPERTY = settings(max_examples=40)
 

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.attention.layouts import Padded, Tokens
-from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import Symbols
+from regard.decoding.stepper import Ensemble, Symbols
 from regard.engines.fused import FoldedSourceKV, FusedTransformer
 from regard.engines.tree_cache import INITIAL_CAPACITY
 from regard.losses.crossentropy import cross_entropy

@@ -123,7 +123,7 @@ def test_the_same_sentence_has_the_same_translation_everywhere(
 def test_scores_of_hypotheses_are_those_of_torch(onnx: Exported, run: Path) -> None:
     import torch
 
-    from regard.engines.onnx import open_onnx
+    from regard.engines.graphs import open_onnx
     from regard.engines.stepper_engine import StepperEngine
     from regard.tasks.seq2seq import SYMBOLS
 

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded, Tokens
 from regard.decoding.engine import DecodingRequest
-from regard.decoding.ensemble import Ensemble
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import Symbols
+from regard.decoding.stepper import Ensemble, Symbols
 from regard.engines.stepper_engine import StepperEngine
 from regard.models.recurrent import RecurrentModel, RecurrentSettings
 

@@ -24,14 +24,12 @@ def top_k_log_probs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     these are normalised: log P(y) = logit(y) - log sum exp(logits)."""
     rows = logits.flatten(0, -2)
     size = max(1, BLOCK // rows.size(1)) if rows.device.type == "cpu" else len(rows)
-    blocks = [_top_k_log_probs(block, count) for block in rows.split(size)]
+    blocks = []
+    for block in rows.split(size):
+        values, tokens = top_k(block, count)
+        blocks.append((values - log_sum_exp(block, values[:, :1]), tokens))
     log_probs, tokens = blocks[0] if len(blocks) == 1 else (torch.cat(column) for column in zip(*blocks, strict=True))
     return log_probs.view(*logits.shape[:-1], -1), tokens.view(*logits.shape[:-1], -1)
-
-
-def _top_k_log_probs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    values, tokens = top_k(logits, count)
-    return values - log_sum_exp(logits, values[:, :1]), tokens
 
 
 def log_sum_exp(logits: Tensor, maximum: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from regard.data.examples import Example
 from regard.data.formats import describe_sources
 from regard.data.store import damaged_files
 from regard.doctor.check import STATUSES, Check, Status, grade, judge
-from regard.doctor.sample import DryRun, SplitSurvey, Survey
+from regard.doctor.sample import DryRun, Survey
 from regard.messages import Message, find_message, join_messages
 from regard.recipe import Recipe
 from regard.run_files import MANIFEST, SPLITS
@@ -111,7 +111,11 @@ def check_labels(task: type[AnyTask], surveyed: Survey) -> Check:
     """There are several classes, each frequent enough to be learnt, and none only in valid or test."""
     name, train, checks = Message("labels"), surveyed.splits["train"], task.checks.label_checks
     if train.numbers:
-        return _check_numbers(train)
+        values = np.array(train.numbers)
+        shown = {"low": values.min(), "high": values.max(), "mean": values.mean(), "variance": values.var()}
+        finding = Message("from {low:g} to {high:g}, mean {mean:.2f}, variance {variance:.2f}", **shown)
+        remedy = Message("all numbers are equal: check the column of labels")
+        return judge(name, "pass" if values.std() else "fail", finding, remedy)
     counts, total = train.labels, train.labels.total()
     shares = ", ".join(f"{label} {count / total:.0%}" for label, count in counts.most_common(MAX_SHOWN_LABELS))
     shares += ", …" if len(counts) > MAX_SHOWN_LABELS else ""
@@ -133,14 +137,6 @@ def check_labels(task: type[AnyTask], surveyed: Survey) -> Check:
         advice = majority_advice(label, count / total)
         return Check(name, "warn", join_messages("; ", [finding, advice.problem]), advice.remedy)
     return Check(name, "pass", finding)
-
-
-def _check_numbers(train: SplitSurvey) -> Check:
-    values = np.array(train.numbers)
-    shown = {"low": values.min(), "high": values.max(), "mean": values.mean(), "variance": values.var()}
-    finding = Message("from {low:g} to {high:g}, mean {mean:.2f}, variance {variance:.2f}", **shown)
-    remedy = Message("all numbers are equal: check the column of labels")
-    return judge(Message("labels"), "pass" if values.std() else "fail", finding, remedy)
 
 
 def check_plausibility(task: type[AnyTask], surveyed: Survey) -> Check | None:

@@ -36,6 +36,7 @@ def examine(
     """Check a recipe before training. Nothing is written but into a temporary folder. `folder` is the folder of the
     run. `quick` reads only the beginning of the files and trains nothing."""
     name = Message("recipe")
+    lines: list[str] = []
     try:
         recipe = load_recipe(source, overrides)
         yield Check(name, "pass", Message("{name}: all settings are valid", name=recipe.name))
@@ -44,11 +45,15 @@ def examine(
         yield resources.check_device(world)
         if recipe.start_from:
             name = Message("start")
-            yield check_start_run(recipe)
+            start = Run.open(recipe.start_from)
+            check_start(start, recipe)
+            parts = [start.recipe.task, describe_best(start.checkpoints), start.recipe.model.summary]
+            yield Check(name, "pass", Message("{key}: {value}", key=start.folder, value=join_messages(", ", parts)))
         name = Message("files")
-        recipe, defaults = with_chosen_defaults(recipe)
-        if defaults is not None:
-            yield defaults
+        recipe = choose_defaults(recipe, lines.append)
+        if values := [line.strip().partition(" (")[0] for line in lines if " = " in line]:
+            chosen = Message("chosen from the data: {values}", values=", ".join(values))
+            yield Check(Message("defaults"), "pass", chosen)
         with tempfile.TemporaryDirectory(prefix="regard-doctor-") as temporary:
             run_folder = folder or Path("runs") / recipe.name
             for check in _examine(recipe, world, run_folder, Path(temporary), quick, progress):
@@ -59,25 +64,6 @@ def examine(
         yield REMAINING
     finally:
         close_world()
-
-
-def with_chosen_defaults(recipe: Recipe) -> tuple[Recipe, Check | None]:
-    """The recipe with the settings that are chosen from the training data, and a check that lists them."""
-    lines: list[str] = []
-    chosen = choose_defaults(recipe, lines.append)
-    values = [line.strip().partition(" (")[0] for line in lines if " = " in line]
-    finding = Message("chosen from the data: {values}", values=", ".join(values))
-    return chosen, Check(Message("defaults"), "pass", finding) if values else None
-
-
-def check_start_run(recipe: Recipe) -> Check:
-    """The run to start from was trained, and its model is that of the recipe."""
-    start = Run.open(recipe.start_from)
-    check_start(start, recipe)
-    parts = [start.recipe.task, describe_best(start.checkpoints), start.recipe.model.summary]
-    return Check(
-        Message("start"), "pass", Message("{key}: {value}", key=start.folder, value=join_messages(", ", parts))
-    )
 
 
 def _examine(

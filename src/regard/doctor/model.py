@@ -134,10 +134,11 @@ def check_leaks(dry: DryRun) -> Check:
     position = torch.arange(size, device=inside.device).expand_as(inside)[inside]
     row = torch.arange(len(inside), device=inside.device)[:, None].expand_as(inside)[inside]
     sequences = {"source", causal}
+    filled = {key: batch[key].where(not_padding(dry, batch, key), FIRST_REGULAR_ID) for key in sequences}
     cuts = {0, size // 2, max(0, size - 2)}
     leaks = {
         Message("later tokens"): max(change(_replace(dry, batch, {causal}, cut), position <= cut) for cut in cuts),
-        Message("padding"): change(_replace_padding(dry, batch, sequences), position >= 0),
+        Message("padding"): change(batch.replaced(**filled), position >= 0),
         Message("other sequences of the batch"): change(_replace(dry, batch, sequences, row=0), row > 0),
     }
     inputs = {Message("earlier tokens"): change(_replace(dry, batch, {causal}, after=-1), position >= 0)}
@@ -176,12 +177,6 @@ def _replace(dry: DryRun, batch: Batch, sequences: set[str], after: int | None =
             ids[row] = other[row]
         batch = batch.replaced(**{name: ids})
     return batch
-
-
-def _replace_padding(dry: DryRun, batch: Batch, sequences: set[str]) -> Batch:
-    """The batch with tokens in place of padding."""
-    tokens = {name: batch[name].where(not_padding(dry, batch, name), FIRST_REGULAR_ID) for name in sequences}
-    return batch.replaced(**tokens)
 
 
 def check_gradients(dry: DryRun) -> Check:

@@ -7,10 +7,9 @@ import torch
 from torch import nn
 
 from regard.decoding.engine import DecodingRequest, Engine
-from regard.decoding.ensemble import Ensemble
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
-from regard.decoding.stepper import NoBosStepper, Symbols
+from regard.decoding.stepper import Ensemble, NoBosStepper, Symbols
 from regard.engines.mask_predict import MaskPredict
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError

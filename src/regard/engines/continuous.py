@@ -162,7 +162,6 @@ class FusedContinuousSearch(Generic[Name]):
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Name, list[Hypothesis]]]:
-        """One token for every sentence; those that are done now, with their hypotheses, best first."""
         if not len(self) or self._sentences is None:
             self.names, self._done, self._sentences = [], set(), None
             return []
@@ -201,7 +200,9 @@ class FusedContinuousSearch(Generic[Name]):
         pool = self._collect(s.pool, ended, s.history, lengths, finished=True)
         live, history = beam.log_prob, extend(s.history, beam, lengths)
         full = (lengths + 1 >= s.max_lengths)[:, None]
-        looped = self._loops(history, lengths + 1)
+        guard, looped = self.rules.loop_guard, None
+        if guard is not None and int(lengths.max()) + 1 >= guard.min_tokens:
+            looped = guard(last_tokens(history, lengths + 1, guard))
         cut = full.expand_as(live) if looped is None else full | looped
         truncated = replace(beam, log_prob=live.masked_fill(~cut, NEG_INF))
         pool = self._collect(pool, truncated, s.history, lengths, finished=False, looped=looped)
@@ -236,13 +237,6 @@ class FusedContinuousSearch(Generic[Name]):
         looped = torch.zeros_like(used) if looped is None else looped & used
         tokens = extend(history, candidates, lengths)
         return pool.merge(HypothesisBatch(tokens, length, candidates.log_prob, score, used & finished, looped))
-
-    def _loops(self, history: Tensor, lengths: Tensor) -> Tensor | None:
-        """(B, W) bool: True if a hypothesis loops; None if all are too short."""
-        guard = self.rules.loop_guard
-        if guard is None or int(lengths.max()) < guard.min_tokens:
-            return None
-        return guard(last_tokens(history, lengths, guard))
 
     def _start(self, request: DecodingRequest) -> Sentences:
         """New sentences, with one empty hypothesis each."""

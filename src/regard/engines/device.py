@@ -286,18 +286,14 @@ class ValidationEngine:
             return StepperEngine(cast(Any, model), self.symbols, next(model.parameters()).device)
         with torch.autocast(model.tgt_embedding.weight.device.type, enabled=False), torch.inference_mode():
             if self.engine is None:
-                self.engine = DeviceEngine(self._copy(model), self.symbols)
+                sizes = (len(embedding.weight) for embedding in (model.src_embedding, model.tgt_embedding))
+                copy = Transformer(model.settings, *sizes).to(model.tgt_embedding.weight.device, self.dtype).eval()
+                copy.load_state_dict(model.state_dict())
+                self.engine = DeviceEngine(copy, self.symbols)
             else:
                 self.engine.model.load_state_dict(model.state_dict())
                 self.engine.reload_weights()
         return self.engine
-
-    def _copy(self, model: Transformer) -> Transformer:
-        sizes = (len(embedding.weight) for embedding in (model.src_embedding, model.tgt_embedding))
-        weight = model.tgt_embedding.weight
-        copy = Transformer(model.settings, *sizes).to(weight.device, self.dtype).eval()
-        copy.load_state_dict(model.state_dict())
-        return copy
 
 
 def _round_up(size: int, minimum: int) -> int:

@@ -59,7 +59,6 @@ class SlotSearch(Generic[Name]):
                 self.running[slot] = None
 
     def step(self) -> list[tuple[Name, list[Hypothesis]]]:
-        """One token for every sentence; those that are done now, with their hypotheses, best first."""
         if not self.running:
             return []
         with self._on_device():

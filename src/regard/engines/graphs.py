@@ -1,19 +1,22 @@
 """Exported graphs as steppers and models: what ONNX and torch.export files are run with (exchange/graphs.py).
 
 A `Runner` runs one graph: tensors by name in, a list of tensors out. `GraphStepper` is searched like any model;
-`GraphModel` has the outputs of a text encoder with a head.
+`GraphModel` has the outputs of a text encoder with a head. The search is ours, so every option of a search works, and
+translations equal those of torch up to rounding.
 
 B sentences, W hypotheses, S source, V vocabulary.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
+from regard.errors import UserError
 from regard.exchange import graphs
 
 Runner = Callable[[Mapping[str, Tensor]], list[Tensor]]
@@ -29,8 +32,6 @@ class GraphState:
     values: Mapping[str, graphs.Value]
 
     def reorder(self, parents: Tensor) -> "GraphState":
-        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
-
         def gather(x: Tensor) -> Tensor:
             rows = (parents + torch.arange(x.size(0))[:, None] * x.size(1)).flatten()
             return x.flatten(0, 1).index_select(0, rows).unflatten(0, (x.size(0), -1))
@@ -64,7 +65,6 @@ class GraphStepper:
         return GraphState(dict(zip(names, outputs, strict=True)), self.values)
 
     def step(self, tokens: Tensor, state: GraphState) -> tuple[Tensor, GraphState]:
-        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         logits, *changed = self.runners["decoder"]({graphs.INPUT_IDS: tokens, **state.tensors})
         new = dict(zip(self.decoder.changing, changed, strict=True))
         return logits, GraphState(state.tensors | new, self.values)
@@ -148,3 +148,29 @@ def zeros(value: graphs.Value, sentences: int) -> Tensor:
     sizes = START | {graphs.BATCH: sentences}
     shape = [sizes[axis] if isinstance(axis, str) else axis for axis in value.axes]
     return torch.zeros(shape, dtype=getattr(torch, value.dtype))
+
+
+def open_onnx(folder: Path, threads: int | None = None) -> GraphStepper | GraphModel:
+    """The ONNX graphs of a folder, run with as many threads as torch by default."""
+    return open_graphs(folder, "onnx", partial(onnx_runner, threads=threads or torch.get_num_threads()))
+
+
+def onnx_runner(path: Path, signature: graphs.Signature, threads: int) -> Runner:
+    try:
+        import onnxruntime
+    except (ImportError, OSError) as error:
+        raise graphs.missing_onnx(error) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common base but Exception
+        problem = f"onnxruntime cannot load {path}: {error}"
+        raise UserError(problem, "export the run again", code="damaged-file", where=path) from error
+    names = [item.name for item in session.get_inputs()]
+
+    def run(inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        return [torch.from_numpy(array) for array in session.run(None, {name: inputs[name].numpy() for name in names})]
+
+    return run

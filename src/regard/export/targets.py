@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from regard.decoding.engine import Engine
 from regard.engines.choose import is_standard_transformer
 from regard.engines.ctranslate2 import CTranslate2Engine
-from regard.engines.graphs import GraphModel, GraphStepper, open_graphs, torch_runner
-from regard.engines.onnx import open_onnx
+from regard.engines.graphs import GraphModel, GraphStepper, open_graphs, open_onnx, torch_runner
 from regard.engines.stepper_engine import StepperEngine
 from regard.exchange import ctranslate2, graphs
 from regard.exchange.ctranslate2 import write_ctranslate2

@@ -35,7 +35,6 @@ class SSRUState:
     length: int = 0
 
     def reorder(self, parents: Tensor) -> "SSRUState":
-        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         sentences = torch.arange(len(parents), device=parents.device)[:, None]
         return SSRUState(self.cell[sentences, parents], self.length)
 

@@ -77,7 +77,6 @@ class ConvolutionalState:
     position: int
 
     def reorder(self, parents: Tensor) -> "ConvolutionalState":
-        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         pasts = [past.take_along_dim(parents[:, :, None, None], dim=1) for past in self.pasts]
         return ConvolutionalState(self.memory, self.source, pasts, self.position)
 
@@ -147,7 +146,6 @@ class Convolutional(nn.Module):
         return ConvolutionalState(memory, src.layout, pasts, 0)
 
     def step(self, tokens: Tensor, state: ConvolutionalState) -> tuple[Tensor, ConvolutionalState]:
-        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         position = torch.full((1,), state.position, device=tokens.device)
         g = self.embed(self.tgt_embedding, tokens, self.tgt_positions, position)
         x, pattern = self.decoder_in(g), Padded(state.source.lengths, tokens.size(1)).pattern(state.source)

@@ -52,7 +52,6 @@ class LanguageSearchState:
     tensors: RecurrentState
 
     def reorder(self, parents: Tensor) -> "LanguageSearchState":
-        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         sentences = torch.arange(parents.size(0), device=parents.device)[:, None]
         return LanguageSearchState({name: x[sentences, parents] for name, x in self.tensors.items()})
 
@@ -79,7 +78,6 @@ class StatefulLanguageModel(nn.Module, ABC):
         return LanguageSearchState({name: x.unsqueeze(1) for name, x in self.initial_state(source.ids.size(0)).items()})
 
     def step(self, tokens: Tensor, state: LanguageSearchState) -> tuple[Tensor, LanguageSearchState]:
-        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         rows = {name: x.flatten(0, 1) for name, x in state.tensors.items()}  # (B W, ...)
         projection, after = self(tokens.reshape(-1, 1), rows)
         logits = projection.logits().view(*tokens.shape, -1)

@@ -70,7 +70,6 @@ class TransformerLanguageState:
     layers: list[KVCache]
 
     def reorder(self, parents: Tensor) -> "TransformerLanguageState":
-        """Rearrange: parents (B, W); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         return TransformerLanguageState([past.reorder(parents) for past in self.layers])
 
     def keep(self, sentences: Tensor) -> "TransformerLanguageState":
@@ -126,7 +125,6 @@ class TransformerLanguageModel(TransformerBackbone):
         return TransformerLanguageState([layer.attention.start(sentences, like, self.window) for layer in self.layers])
 
     def step(self, tokens: Tensor, state: TransformerLanguageState) -> tuple[Tensor, TransformerLanguageState]:
-        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         x = self.embed_at(tokens, torch.full((1,), state.layers[0].length, device=tokens.device))  # (B, W, D)
         caches = []
         for layer, past in zip(self.layers, state.layers, strict=True):

@@ -193,7 +193,6 @@ class RecurrentModel(nn.Module):
         return self.decoder.initial_state(hidden, memory, lengths)
 
     def step(self, tokens: Tensor, state: RecurrentDecoderState) -> tuple[Tensor, RecurrentDecoderState]:
-        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         output, state = self.decoder.step(self.dropout(self.tgt_embedding(tokens)), state)
         return self.output.scores(self.project(output)), state
 

@@ -36,8 +36,6 @@ class RecurrentDecoderState:
     position: int = 0
 
     def reorder(self, parents: Tensor) -> "RecurrentDecoderState":
-        """Rearrange: parents (B, W'); hypothesis w of sentence b continues hypothesis parents[b, w]."""
-
         def gather(x: Tensor) -> Tensor:
             return x.gather(1, parents[:, :, None].expand(-1, -1, x.size(2)))
 

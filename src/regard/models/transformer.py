@@ -110,7 +110,6 @@ class TransformerState:
         return self.layers[0].past.length
 
     def reorder(self, parents: Tensor) -> "TransformerState":
-        """Rearrange: parents (B, W); hypothesis w of sentence b continues hypothesis parents[b, w]."""
         return TransformerState([layer.reorder(parents) for layer in self.layers], self.source)
 
     def keep(self, sentences: Tensor) -> "TransformerState":
@@ -190,7 +189,6 @@ class Transformer(nn.Module):
         return TransformerState([layer.start(memory, src.layout, window) for layer in self.decoder], src.layout)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        """The last token of every hypothesis, (B, W) -> logits (B, W, V) of the next."""
         position = torch.full((1,), state.position, device=tokens.device)
         x = self.embed(self.tgt_embedding, tokens, position)  # (B, W, D)
         hypotheses = Padded(state.source.lengths, tokens.size(1))

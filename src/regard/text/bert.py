@@ -60,11 +60,9 @@ class BertTokenizer(MaskedTokenizer):
         return (self.cls,), (self.sep,), (self.sep,)
 
     def tokenize(self, text: str) -> Encoding:
-        """Return the tokens of `text` with their spans and words."""
         return encoding_of(self._tokenizer.encode(check_text(text), add_special_tokens=False))
 
     def tokenize_words(self, words: Sequence[str]) -> Encoding:
-        """Tokenize a text that is split into words already; spans count inside each word."""
         for word in words:
             check_text(word)
         return encoding_of(self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False))

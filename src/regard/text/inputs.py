@@ -67,11 +67,6 @@ class InputTokenizer(Tokenizer):
     def frame(self) -> Frame:
         """The special tokens of an input: before the first text, between two texts, and after the last text."""
 
-    def frame_size(self, texts: int) -> int:
-        """The number of special tokens in an input of one text or two."""
-        start, between, end = self.frame
-        return len(start) + (texts - 1) * len(between) + len(end)
-
     @abstractmethod
     def tokenize(self, text: str) -> Encoding:
         """Return the tokens of `text` with their spans and words."""
@@ -90,10 +85,10 @@ class InputTokenizer(Tokenizer):
         """Make the input of one text or two, of at most `max_length` tokens; `truncate` says which text loses its end.
         If the text that may not be truncated is too long, a ValueError is raised."""
         length = len(first) + len(second or ())
-        if max_length is not None:
-            room = max_length - self.frame_size(1 if second is None else 2)
-            first, second = truncate_pair(first, second, room, truncate)
         start, between, end = self.frame
+        if max_length is not None:
+            room = max_length - len(start) - len(end) - (0 if second is None else len(between))
+            first, second = truncate_pair(first, second, room, truncate)
         parts = [(start, None, 0), (first.ids, first, 0), (end if second is None else between, None, 0)]
         parts += [(second.ids, second, 1), (end, None, 1)] if second is not None else []
         result = TextInput([], [], [], [], length - len(first) - len(second or ()))

@@ -113,7 +113,10 @@ class Checkpoints:
         if name == "last" and steps:
             return steps[-1]
         if name == "best" and steps:
-            self._require_state(steps[-1])
+            if problem := damage_of_state(steps[-1]):  # an older state.json may name another checkpoint
+                problem = f"{problem}; it says which checkpoint is the best"
+                remedy = f"choose a checkpoint: {', '.join(path.name for path in steps)}"
+                raise UserError(problem, remedy, code="damaged-file", where=steps[-1] / STATE)
             return self._best() or steps[-1]
         path = self.folder / name
         if (name == AVERAGED or path in steps) and path.is_dir():
@@ -122,13 +125,6 @@ class Checkpoints:
         problem = f"{self.folder} has no checkpoint {name!r}"
         remedy = f"choose best, last or one of {names}" if steps else "train first: no checkpoint has been written yet"
         raise UserError(problem, remedy, code="no-checkpoint", where=self.folder)
-
-    def _require_state(self, newest: Path) -> None:
-        """Only the newest state.json says which checkpoint is the best; an older one may name another."""
-        if problem := damage_of_state(newest):
-            problem = f"{problem}; it says which checkpoint is the best"
-            remedy = f"choose a checkpoint: {', '.join(path.name for path in self.all())}"
-            raise UserError(problem, remedy, code="damaged-file", where=newest / STATE)
 
     def _best(self) -> Path | None:
         """Return the best checkpoint according to the newest readable state.json."""

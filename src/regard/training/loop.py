@@ -175,7 +175,7 @@ class _Loop(Generic[B]):
                 self._report()
             if self.progress.validated_step != self.progress.step:
                 self.validate()
-                self.state.mark_unsaved()
+                self.state.saved_step = -1  # `save` writes this step again
         self.save()
 
     def _evaluate(self) -> Validation:

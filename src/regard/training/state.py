@@ -83,10 +83,6 @@ class TrainingState:
             checkpoints.save(self.progress.step, weights, training, self.progress.to_json())
         self.saved_step = self.progress.step
 
-    def mark_unsaved(self) -> None:
-        """Make the next `save` write this step again."""
-        self.saved_step = -1
-
     def resume(self, checkpoints: Checkpoints) -> list[str]:
         """Load the newest undamaged checkpoint, if there is one; return notes for the user."""
         path, problems = checkpoints.newest_undamaged() if self.world.is_main else (None, [])
