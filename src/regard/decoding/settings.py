@@ -18,8 +18,6 @@ SEARCH_SETTINGS: dict[str, tuple[str, ...]] = {
     "greedy": (),
 }
 """The settings that only one search uses; giving one of them on the command line chooses this search."""
-
-
 MAX_HYPOTHESES, MAX_LENGTH = 4096, 1 << 20
 """Largest beam, number of outputs and of passes, and longest output: larger values are mistakes."""
 

@@ -14,7 +14,6 @@ STATUSES: tuple[Status, ...] = ("pass", "warn", "fail")
 """From good to bad."""
 CheckProgress = Callable[[str, int, int | None], None]
 """Takes what is being done, the number of finished items, and how many there are if that is known."""
-
 MODEL_DEFECT = Message("this is a defect of the model and not of the recipe: please report it with the recipe")
 OTHERWISE = Message("if that does not help, {defect}", defect=MODEL_DEFECT)
 

@@ -39,16 +39,12 @@ from regard.text.roberta import RobertaTokenizer, parse_merges
 from regard.training.weights import rename
 
 SHAPE: dict[str, str] = folders.NAMES["bert"]["settings"]
-
 VOCAB_FILE = "vocab.txt"
 VOCAB, MERGES = "vocab.json", "merges.txt"
-
 POOLER_ACTIVATION = "pooler_activation"
 """A key that transformers does not have, for models that are read as a BERT."""
-
 FIXED_VALUES: Config = folders.NAMES["bert"]["fixed"]
 MODULES: dict[str, str] = folders.NAMES["bert"]["modules"]
-
 POOLER, MASKED, NEXT = OPTIONAL = ("bert.pooler.", "masked.", "next.")
 """Modules that a folder may lack completely."""
 ARCHITECTURES: dict[tuple[bool, ...], str] = {
@@ -58,13 +54,10 @@ ARCHITECTURES: dict[tuple[bool, ...], str] = {
     (False, False): "BertModel",
 }
 """Classes of transformers for a BERT with or without each pretraining head."""
-
 TIED: dict[str, str] = folders.NAMES["bert"]["tied"]
 IMPLIED = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids", *TIED)
 """Redundant tensors of older folders: position ids, and copies of the tied word vectors and biases."""
-
 POSITIONS, SEGMENTS = "bert.embeddings.position_embeddings.weight", "bert.embeddings.token_type_embeddings.weight"
-
 ROBERTA_MODULES: dict[str, str] = folders.NAMES["roberta"]["modules"]
 DISTILBERT_MODULES: dict[str, str] = folders.NAMES["distilbert"]["modules"]
 DISTILBERT_KEYS: dict[str, str] = folders.NAMES["distilbert"]["settings"]
@@ -98,7 +91,6 @@ HEADS = (
     SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, MULTIPLE_CHOICE,
 )  # fmt: skip
 """The heads that can be read and written; a task names its own (`Exchange.head`)."""
-
 ANSWER_LABELS = ("answerable", "unanswerable")
 """Labels of question answering, the second one if the model may predict "no answer". transformers does not use them."""
 

@@ -44,16 +44,13 @@ if TYPE_CHECKING:
 Config = JsonObject
 NAMES: JsonObject = read_toml(Path(__file__).with_name("names.toml"))
 """What other libraries call settings and weights, by model."""
-
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 DOWNLOAD_AGAIN = "download the model again"
 MAX_COUNT = 1 << 24
 """Largest vocabulary, number of positions or beam that is read."""
-
 ACTIVATIONS = {"swish": "silu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 """Activation functions that have another name here."""
-
 ONNX = "model.onnx"
 PRODUCTS = ("MatMul", "MatMulInteger", "Gemm")
 LAYER = re.compile(r"^/(.+)/(?:Gemm_)?(?:MatMul|Gemm)(?:_quant)?$")
@@ -63,7 +60,6 @@ WORDS = re.compile(r"^(.*?)((?:roberta|distilbert|bert)\.)?embeddings\.word_embe
 """The names of the word vectors: what was put around the model, and the name of the encoder in it."""
 HEADS = ("cls.", "lm_head.", "vocab_", "classifier.", "pre_classifier.", "qa_outputs.", "pooler.")
 """Modules of the classes of transformers outside of the encoder."""
-
 T = TypeVar("T")
 
 

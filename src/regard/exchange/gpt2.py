@@ -34,7 +34,6 @@ from regard.text.symbols import BOS, EOS, PAD, SPECIALS
 from regard.training.weights import rename
 
 END, BIAS = "<|endoftext|>", "embedding.bias"
-
 SHAPE: dict[str, str] = folders.NAMES["gpt2"]["settings"]
 FIXED_VALUES: Config = folders.NAMES["gpt2"]["fixed"]
 OUR_VALUES: Config = folders.NAMES["gpt2"]["ours"]

@@ -76,13 +76,11 @@ COUNTS = ("position", "length")
 """Numbers of tokens so far in a state that cannot be computed from its tensors: they become tensors."""
 NEW = "new_"
 """The prefix of the outputs of a decoder that replace values of the state."""
-
 GRAPHS = "graphs.json"
 EXTENSIONS = {"onnx": ".onnx", "torch-export": ".pt2"}
 QUANTIZATIONS = ("float32", "int8")
 """Types of the weights in ONNX files; int8 is dynamic: activations are quantized while the model runs."""
 OPSET = 18
-
 M = TypeVar("M", bound=nn.Module)
 
 

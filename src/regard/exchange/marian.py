@@ -36,19 +36,15 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.weights import rename
 
 V = TypeVar("V")
-
 GENERATION = "generation_config.json"
 POSITIONS = 1024
 """Maximum number of positions in the exported settings; ours have no limit."""
 NEVER_BIAS = -1e3
 """The output bias of a token that may only occur in the input: its probability becomes 0."""
-
 ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 NORMS: dict[str, Literal["post", "pre"]] = {"marian": "post", "pegasus": "pre"}
-
 SHAPE: dict[str, str] = folders.NAMES["marian"]["settings"]
 """Our settings, and the keys of config.json. The decoder has its own keys for heads and inner width."""
-
 SAME_IN_DECODER = {"encoder_attention_heads": "decoder_attention_heads", "encoder_ffn_dim": "decoder_ffn_dim"}
 FIXED_VALUES: Config = folders.NAMES["marian"]["fixed"]
 EXPORTABLE = {
@@ -58,9 +54,7 @@ EXPORTABLE = {
     "gated": False, "bias": True, "decoder_layer": "attention",
 }  # fmt: skip
 """Our settings that have only one value in Marian and Pegasus."""
-
 MODULES: dict[str, str] = folders.NAMES["marian"]["modules"]
-
 SHARED, SRC, TGT, OUT = (
     "model.shared.weight",
     "model.encoder.embed_tokens.weight",

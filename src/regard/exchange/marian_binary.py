@@ -61,7 +61,6 @@ SETTINGS = "special:model.yml"
 EMBEDDINGS = ("Wemb", "encoder_Wemb", "decoder_Wemb")
 INT8, FLOAT32, INTGEMM8 = 0x101, 0x404, 0x4101
 MAX_ITEMS = 1 << 16
-
 MarianConfig = dict[str, str | list[str]]
 BIAS, OUTPUT = "decoder_ff_logit_out_b", "decoder_ff_logit_out_W"
 END, UNKNOWN = "</s>", "<unk>"

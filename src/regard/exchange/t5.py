@@ -31,7 +31,6 @@ SPM = "spiece.model"
 SYMBOLS = ("<pad>", "</s>", "<unk>")
 MAX_LENGTH = 512
 """The longest texts of T5's training; the model has no limit."""
-
 SHAPE: dict[str, str] = folders.NAMES["t5"]["settings"]
 FIXED_VALUES: Config = folders.NAMES["t5"]["fixed"]
 OUR_VALUES: Config = folders.NAMES["t5"]["ours"]

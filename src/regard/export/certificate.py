@@ -113,13 +113,10 @@ class Certificate:
     def require(self, folder: Path) -> None:
         """Raise UserError if a value is outside of its bounds."""
         if violations := self.violations():
-            raise UserError(
-                f"the export to {self.to} differs from the run: {'; '.join(violations)}",
-                "choose a different `--quantization`, or change the bounds with `--max-difference`, "
-                "`--min-identical` or `--max-score-change`",
-                code="export-differs",
-                where=folder,
-            )
+            problem = f"the export to {self.to} differs from the run: {'; '.join(violations)}"
+            bounds = "`--max-difference`, `--min-identical` or `--max-score-change`"
+            remedy = f"choose a different `--quantization`, or change the bounds with {bounds}"
+            raise UserError(problem, remedy, code="export-differs", where=folder)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The certificate as rows of a table: name, run, export, bound."""

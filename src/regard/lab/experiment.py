@@ -25,7 +25,6 @@ X = float | str
 Record = Callable[[str, str, X, float], None]
 """record(panel, series, x, y): keep one number of one seed."""
 T = TypeVar("T")
-
 SEEDS = (1, 2, 3)
 DIGITS = 6
 """Significant digits that are kept of a number."""

@@ -90,7 +90,7 @@ def fill_blocks(text: str, page: Path, docs: Path, found: Found) -> str:
         if name not in found:
             return f"{match[1]}{words(language)['kinds']['not run']}{match[5]}"
         if match[3]:
-            tables = _fill("tables.md", language, tables=tables_of(found[name], language))
+            tables = _fill("tables.md", name, language, tables=tables_of(found[name], language))
             return f"{match[1]}\n\n{tables}{match[5]}"
         sentence = plain(found[name].sentence.to(language))
         return f"{match[1]}{sentence} ([{name}]({to_docs}/{name}{ENDINGS[language]})){match[5]}"
@@ -111,7 +111,7 @@ def index_page(experiments: Sequence[Experiment], found: Found, language: Langua
         for each in by_topic(experiments)
     ]
     topics = [(topic, list(group)) for topic, group in groupby(rows, lambda row: row["topic"])]
-    return _fill("README.md", language, topics=topics, other=f"README{_other(language)}")
+    return _fill("README.md", "README", language, topics=topics)
 
 
 def notes_page(experiments: Sequence[Experiment], found: Found, language: Language) -> str:
@@ -120,7 +120,7 @@ def notes_page(experiments: Sequence[Experiment], found: Found, language: Langua
     for question, each in questions_in_order(experiments):
         kind = found[each.name].verdict.on(question) if each.name in found else "not run"
         rows.append((question, _page_of(each, found, language), kind))
-    return _fill("notes.md", language, questions=rows, other=f"notes{_other(language)}")
+    return _fill("notes.md", "notes", language, questions=rows)
 
 
 def questions_in_order(experiments: Iterable[Experiment]) -> list[tuple[Question, Experiment]]:
@@ -136,8 +136,8 @@ def questions_in_order(experiments: Iterable[Experiment]) -> list[tuple[Question
 def experiment_page(finished: Finished, language: Language) -> str:
     experiment, name = finished.experiment, finished.experiment.name
     content = {"picture": picture_paths(Path(), name)[language], "tables": tables_of(finished, language)}
-    names = {"name": name, "file": experiment.path.name, "other": f"{name}{_other(language)}"}
-    return _fill("experiment.md", language, finished=finished, texts=experiment.texts, **content, **names)
+    about = {"finished": finished, "texts": experiment.texts, "file": experiment.path.name}
+    return _fill("experiment.md", name, language, **content, **about)
 
 
 @cache
@@ -152,13 +152,9 @@ def _templates(language: Language) -> "Environment":
     return made
 
 
-def _fill(template: str, language: Language, **values: object) -> str:
-    text = _templates(language).get_template(template)
-    return text.render(words=words(language), ending=ENDINGS[language], **values)
-
-
-def _other(language: Language) -> str:
-    return ENDINGS["en" if language == "zh" else "zh"]
+def _fill(template: str, name: str, language: Language, **values: object) -> str:
+    text, other = _templates(language).get_template(template), ENDINGS["en" if language == "zh" else "zh"]
+    return text.render(words=words(language), ending=ENDINGS[language], name=name, other=f"{name}{other}", **values)
 
 
 def _page_of(experiment: Experiment, found: Found, language: Language) -> str:

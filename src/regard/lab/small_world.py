@@ -37,7 +37,6 @@ SENTENCE = 12
 TOPICS, NOUNS, VERBS, NOUNS_OR_VERBS = 4, 8, 5, 3
 TAGS = ("DT", "JJ", "NN", "VB", "IN", ".")
 DETERMINERS, PREPOSITIONS, ADJECTIVES, ADJECTIVES_OR_NOUNS = 4, 4, 8, 8
-
 Word = tuple[str, str]
 """A word and its part of speech."""
 

@@ -93,7 +93,6 @@ class Cell:
 
 CellKind = Literal["rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm"]
 CELL = "kind of recurrent layer; rnn-sigmoid: sigmoid instead of tanh; gru-cho: reset gate before the matrix product"
-
 CELLS = {
     "rnn": Cell(rnn_step, 1, 1, nn.RNN),
     "rnn-sigmoid": Cell(sigmoid_rnn_step, 1, 1, nn.RNN, has_kernel=False),

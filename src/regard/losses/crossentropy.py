@@ -29,7 +29,6 @@ def negative_log_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
 
 LOSSES: Registry[RowLoss] = Registry("loss", {"cross_entropy": negative_log_likelihood})
 """The training objectives by their names in a recipe. The tasks compute cross-entropy themselves, with smoothing."""
-
 L = TypeVar("L", bound=RowLoss)
 
 

@@ -24,10 +24,8 @@ from regard.losses.crossentropy import Loss, registered_loss
 
 # Turns logits z (C, M, V) into dL/dz in place and returns the sums of the objective and of the nll, (2,).
 GradientInPlace = Callable[[Tensor, Tensor], Tensor]
-
 # Matrix products of 16-bit numbers are several times slower if rows of logits are not aligned to such a multiple.
 ALIGNED = 64
-
 # Logits in memory at a time: half a gigabyte in bf16 on a GPU, what fits a cache on a CPU.
 MAX_LOGITS = {"cuda": 2**28, "cpu": 2**21}
 

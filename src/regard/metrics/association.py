@@ -25,7 +25,6 @@ PERMUTATIONS = 30
 # Thai to Khmer, kana, Chinese characters and Hangul: a word has few characters, or words are not separated.
 UNSPACED = "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
-
 Kernel = npt.NDArray[np.float32]
 
 

@@ -36,7 +36,6 @@ from regard.trees import OUTER, TRACE, UNTAGGED, Tree, leaves, walk
 
 DELETED = (TRACE, ",", ":", "``", "''", ".")
 SAME = {"PRT": "ADVP"}
-
 Bracket = tuple[str, int, int]
 
 

@@ -63,7 +63,6 @@ POSITIONS: Registry[Callable[["LayerSettings"], Positions]] = Registry(
     },
 )
 """How each kind of positions is built, by its name in a recipe."""
-
 P = TypeVar("P", bound=Callable[["LayerSettings"], Positions])
 
 

@@ -43,9 +43,7 @@ from regard.models.settings import ModelSettings, describe_layers, fill_from_siz
 
 INIT_STD = 0.02
 """Standard deviation of all weights at the start, as in the authors' code; the paper does not give it."""
-
 POOLER_ACTIVATIONS: dict[str, blocks.Activation] = {"tanh": torch.tanh, "relu": torch.relu}
-
 SIZES: dict[str, dict[str, int]] = {
     "tiny": dict(layers=2, d_model=128, num_heads=2, d_ff=512),
     "mini": dict(layers=4, d_model=256, num_heads=4, d_ff=1024),

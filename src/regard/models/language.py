@@ -37,12 +37,9 @@ LanguageModelSettings = Annotated[
     | Annotated[NGramSettings, Tag("ngram")],
     by_kind("lstm"),
 ]
-
 LanguageModel = (
     RecurrentLanguageModel | BidirectionalLanguageModel | MarkovLanguageModel | TransformerLanguageModel | NGram
 )
-
-
 LANGUAGE_MODELS: Registry[Callable[..., LanguageModel]] = Registry(
     "language model",
     {

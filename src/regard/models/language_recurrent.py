@@ -40,7 +40,6 @@ KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, wh
     "gru": torch.gru,
     "lstm": torch.lstm,
 }
-
 RecurrentState = dict[str, Tensor]
 """The state of a language model after a segment: tensors by name, (B, ...) each."""
 

@@ -30,7 +30,6 @@ from regard.messages import Message
 from regard.models.transformer import Transformer, TransformerSettings
 
 Index = Tensor | tuple[slice, slice | int]
-
 LENGTH = -1
 """The id of the LENGTH token in a source; no vocabulary has it."""
 

@@ -10,12 +10,9 @@ from regard.messages import Count, Message
 
 Tie = Literal["all", "output", "none"]
 TIE = "weight tying: all: one matrix for source, target and output; output: one for target and output; none: three"
-
 OUTPUT_BIAS = "add a bias to the logits"
-
 CUSTOM_SIZE = "custom"
 """The value of `size` for a model with the shape of no named size."""
-
 MAX_LAYERS, MAX_WIDTH, MAX_LENGTH = 256, 1 << 16, 1 << 20
 """Largest number of layers, largest width, and largest number of positions: larger values are mistakes."""
 LENGTHS = ("max_positions", "max_distance", "max_length", "window")

@@ -262,11 +262,8 @@ EncoderSettings = Annotated[
     | Annotated[ElmoEncoderSettings, Tag("elmo")],
     by_kind("transformer"),
 ]
-
 TextEncoder = Bert | TransformerEncoder | RecurrentEncoder | ElmoEncoder
 """A module with `forward` (h of all tokens), `pool` (one vector for the input), `hidden_states` and `attentions`."""
-
-
 TEXT_ENCODERS: Registry[Callable[..., TextEncoder]] = Registry(
     "text encoder",
     {"bert": Bert, "transformer": TransformerEncoder, "recurrent": RecurrentEncoder, "elmo": ElmoEncoder},

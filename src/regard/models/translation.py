@@ -20,7 +20,6 @@ TranslationModelSettings = Annotated[
     | Annotated[MaskedSettings, Tag("mask-predict")],
     by_kind("transformer"),
 ]
-
 TRANSLATION_MODELS: Registry[Callable[..., nn.Module]] = Registry(
     "translation model",
     {

@@ -23,7 +23,6 @@ CLS, PAD, SEP, UNK, MASK = SPECIALS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>"
 SPACE = BYTE_SYMBOLS[ord(" ")]
 PROCESSING = "RobertaProcessing"
 """The kind of `post_processor` by which a tokenizer.json of RoBERTa is recognised."""
-
 Merge = tuple[str, str]
 
 

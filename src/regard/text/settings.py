@@ -12,8 +12,6 @@ from regard.text.symbols import SPECIALS
 MIN_VOCAB_SIZE = dict.fromkeys(("bpe", "word", "token", "char"), len(SPECIALS) + 256)
 MIN_VOCAB_SIZE |= {"wordpiece": len(SPECIALS) + 512, "imported": len(SPECIALS)}
 """Special tokens and bytes, which are in every vocabulary."""
-
-
 MergeBy = Literal["frequency", "likelihood"]
 MERGE_BY = "which pair of tokens is merged: the most frequent, or that of the largest count(ab) / (count(a) count(b))"
 
@@ -94,7 +92,6 @@ EncoderTextSettings = Annotated[
     by_kind("bert"),
 ]
 """The tokenizer of a text encoder: that of BERT, or one of a language model."""
-
 MaskedTextSettings = Annotated[
     Annotated[BertTextSettings, Tag("bert")] | Annotated[TextSettings, Tag("imported")], by_kind("bert")
 ]

@@ -68,22 +68,16 @@ def average_checkpoints(paths: Sequence[Path]) -> Tensors:
         for name in sorted(first.keys() | weights.keys()):
             shapes = [tuple(tensors[name].shape) if name in tensors else None for tensors in (first, weights)]
             if shapes[0] != shapes[1]:
-                raise UserError(
-                    f"{path} and {paths[0]} are checkpoints of different models: "
-                    f"{name} is {shapes[1] or 'missing'} and {shapes[0] or 'missing'}",
-                    "average checkpoints of one run",
-                    code="other-model",
-                    where=path,
-                )
+                sizes = f"{name} is {shapes[1] or 'missing'} and {shapes[0] or 'missing'}"
+                problem = f"{path} and {paths[0]} are checkpoints of different models: {sizes}"
+                raise UserError(problem, "average checkpoints of one run", code="other-model", where=path)
         for name, tensor in weights.items():
             if tensor.is_floating_point():
                 sums[name] += tensor
             elif not torch.equal(tensor, first[name]):
-                raise UserError(
-                    f"{path} and {paths[0]} differ in {name}, which has no average because it is not a float tensor",
-                    code="other-model",
-                    where=path,
-                )
+                reason = "which has no average because it is not a float tensor"
+                problem = f"{path} and {paths[0]} differ in {name}, {reason}"
+                raise UserError(problem, code="other-model", where=path)
     return {
         name: (total / len(paths)).to(first[name].dtype) if first[name].is_floating_point() else total
         for name, total in sums.items()

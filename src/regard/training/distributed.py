@@ -19,10 +19,8 @@ from regard.errors import UserError
 from regard.runtime import World
 
 T = TypeVar("T")
-
 LOST_PEER = re.compile(r"gloo|NCCL|Connection (closed|reset)|Broken pipe|Timed out waiting", re.I)
 """Parts of the errors of torch if a process of the group is gone."""
-
 # Buffers are constants, equal on every rank, and need no synchronisation; the option has two names in torch's versions.
 _NEW_NAME = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
 _NO_BUFFER_SYNC: dict[str, Any] = {"forward_sync_buffers" if _NEW_NAME else "broadcast_buffers": False}

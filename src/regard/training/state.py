@@ -56,13 +56,10 @@ class TrainingState:
         if step:
             saved = checkpoints.all()
             last = f"{saved[-1].name} is the last good checkpoint" if saved else "no checkpoint was written yet"
-            raise UserError(
-                f"the loss or its gradient is not a finite number since step {step}; {last}",
-                "reduce `training.learning_rate`, increase `training.warmup`, or set `training.clip=1` "
-                "or `runtime.precision=fp32`",
-                code="diverged",
-                where=checkpoints.folder,
-            )
+            problem = f"the loss or its gradient is not a finite number since step {step}; {last}"
+            slower = "reduce `training.learning_rate`, increase `training.warmup`"
+            remedy = f"{slower}, or set `training.clip=1` or `runtime.precision=fp32`"
+            raise UserError(problem, remedy, code="diverged", where=checkpoints.folder)
 
     def save(self, checkpoints: Checkpoints) -> None:
         """Write a checkpoint of this step, unless it was saved already; every rank calls this, rank 0 writes."""
