@@ -11,7 +11,9 @@ from string import Formatter
 import pytest
 
 import regard
+from regard.export.comparing import PREDICTIONS
 from regard.messages import Count, Message, chinese_templates, find_message, join_messages, localize, to_page
+from regard.models.pooling import POOLERS
 from regard.reading import read_toml
 from regard.recipe_files import shipped_recipes
 from regard.tasks.registry import load_recipe
@@ -33,9 +35,10 @@ def english_templates() -> set[str]:
 
 
 def texts_of_files() -> set[str]:
-    """Texts that are shown with `find_message`: of bundled recipes, certificates and the end of a training."""
+    """Texts that are shown with `find_message`: of bundled recipes, settings, certificates and ends of training."""
     about = {read_toml(path)["about"] for path in shipped_recipes()}
-    return about | {"validation data", "built-in sentences", "no more data", "source", "target"}
+    pooling = {f"{name} pooling" for name in POOLERS}
+    return about | pooling | {"validation data", "built-in sentences", PREDICTIONS, "no more data", "source", "target"}
 
 
 def fields(template: str) -> set[str]:

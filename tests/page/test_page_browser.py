@@ -217,6 +217,7 @@ def test_language_and_theme(open_page: OpenPage) -> None:
     page.wait_for_selector("html[lang=zh-Hans]")
     assert page.input_value("#source") == SENTENCE and page.inner_text("#inside") != english
     assert re.search(r"[\u4e00-\u9fff]", page.inner_text("#tab-attention"))
+    assert page.inner_text(".summary") == "Transformer，编码器 1 层，解码器 2 层，每层 2 个头，宽度 32"
     page.click("#themes [data-theme=dark]")
     assert ground() != light
     page.reload()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest
-from regard.messages import Message
+from regard.messages import Message, find_message
 from regard.reading import check_dataclass
 
 CERTIFICATE, FORMAT = "certificate.json", 1
@@ -123,7 +123,12 @@ class Certificate:
         largest: str = Message("largest difference of {output}", output=self.output)
         rows = [(largest, "", f"{self.difference:.1e}", f"≤ {self.bounds.logits:g}")]
         rows += [
-            (Message("identical outputs, {name}", name=name), "", f"{share:.1%}", f"≥ {self.bound_of(name):.0%}")
+            (
+                Message("identical outputs, {name}", name=find_message(name)),
+                "",
+                f"{share:.1%}",
+                f"≥ {self.bound_of(name):.0%}",
+            )
             for name, share in self.identical.items()
         ]
         for name, (ours, theirs) in self.scores.items():

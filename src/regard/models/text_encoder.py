@@ -33,7 +33,7 @@ from regard.config import Field, SettingError, by_kind
 from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.recurrent import CELL, CellKind, Recurrent
-from regard.messages import Count, Message, join_messages
+from regard.messages import Count, Message, find_message, join_messages
 from regard.models import backbone
 from regard.models.bert import Bert, BertSettings, truncated_normal
 from regard.models.language_bidirectional import (
@@ -87,7 +87,7 @@ class TransformerEncoderSettings(backbone.LayerSettings):
     def summary(self) -> str:
         name = Message("causal Transformer encoder") if self.causal else Message("Transformer encoder")
         layers = describe_layers(self.layers, self.num_heads, self.d_model)
-        return join_messages(", ", [name, layers, Message("{kind} pooling", kind=self.pooling), *self.variations])
+        return join_messages(", ", [name, layers, find_message(f"{self.pooling} pooling"), *self.variations])
 
 
 class TransformerEncoder(backbone.TransformerBackbone):
@@ -150,8 +150,9 @@ class RecurrentBackboneSettings(ModelSettings):
 
     @property
     def layers_summary(self) -> Message:
-        values = {"layers": Count(self.layers), "cell": self.cell.upper(), "width": self.d_model, "kind": self.pooling}
-        return Message("{layers:bidirectional {cell} layer}, width {width}, {kind} pooling", **values)
+        values = {"layers": Count(self.layers), "cell": self.cell.upper(), "width": self.d_model}
+        layers = Message("{layers:bidirectional {cell} layer}, width {width}", **values)
+        return join_messages(", ", [layers, find_message(f"{self.pooling} pooling")])
 
 
 class RecurrentEncoderSettings(RecurrentBackboneSettings):
