@@ -2,7 +2,9 @@
 
     python -m benchmarks.screenshots                                the bundled runs: translator and languages
     python -m benchmarks.screenshots runs/de languages --output /tmp/pictures
-    python -m benchmarks.screenshots --only page-beam,page-phone    some of them
+    python -m benchmarks.screenshots --only page-beam,page-beam.zh  some of them; .zh: in Chinese
+
+A picture in Chinese needs a Chinese font, e.g. fonts-noto-cjk.
 
 It needs Playwright and Chromium (`--chromium PATH` if it is not on the PATH). Pictures have 256 colours, so that they
 stay small.
@@ -27,9 +29,9 @@ TEXTS = (
     "Buenos días, ¿cómo estás?", "Quisiera una taza de té.", "¿Dónde está la estación?",
     "早上好，你好吗？", "我想要一杯茶。", "车站在哪里？",
 )  # fmt: skip
-CHINESE = "我喜欢在早上喝一杯热茶。"
-LINE = 15
-"""The token whose attention is shown as lines."""
+CHINESE = "因为今天天气很好，所以我想和朋友一起出去走走。"
+LINES = {"en": 15, "zh-Hans": 14}
+"""The token whose attention is shown as lines, by language of the page."""
 COLOURS = 256
 LIMIT = 60_000
 """Milliseconds that a page may take, the time to load the models included."""
@@ -48,7 +50,7 @@ def lines(page: Page) -> None:
     page.mouse.move(1, 1)
     page.locator("#inside .controls .choice").nth(1).locator("button").nth(1).click()
     page.focus(".lines")
-    for _ in range(LINE):
+    for _ in range(LINES[str(page.get_attribute("html", "lang"))]):
         page.keyboard.press("ArrowDown")
 
 
@@ -81,7 +83,6 @@ PHONE = {"viewport": {"width": 360, "height": 1240}, "device_scale_factor": 2}
 SHOTS: dict[str, tuple[dict[str, Any], str, str, Callable[[Page], None], str]] = {
     "page": (WIDE, TEXT, TARGET, attention, ""),
     "page-dark": (WIDE | {"color_scheme": "dark"}, TEXT, TARGET, attention, ""),
-    "page-zh": (WIDE | {"locale": "zh-CN"}, CHINESE, "en", attention, ""),
     "page-phone": (PHONE, TEXT, TARGET, attention, ""),
     "page-attention": (WIDE, TEXT, TARGET, lines, "#inside"),
     "page-arithmetic": (WIDE, TEXT, TARGET, arithmetic, "#inside"),
@@ -89,6 +90,10 @@ SHOTS: dict[str, tuple[dict[str, Any], str, str, Callable[[Page], None], str]] =
     "page-classes": (WIDE, TEXT, TARGET, classes, ""),
 }
 """Options of the browser, text, target language, what is done, and the part of the page; "" is what a window shows."""
+SHOTS |= {
+    f"{name}.zh": (browser | {"locale": "zh-CN"}, CHINESE, "en", act, part)
+    for name, (browser, _, _, act, part) in SHOTS.items()
+}
 
 
 def main() -> None:
