@@ -64,8 +64,9 @@ def flow(search: ContinuousSearch[int], request: DecodingRequest, seed: int) -> 
         DecodingSettings(beam=4),
         DecodingSettings(beam=3, nbest=3, alpha=1.0),
         DecodingSettings(beam=2, loop_guard=False, alpha=0.0),
+        DecodingSettings(beam=3, no_repeat_ngram=2),
     ],
-    ids=["greedy", "beam", "nbest", "no-guard"],
+    ids=["greedy", "beam", "nbest", "no-guard", "no-repeat"],
 )
 def test_equal_to_the_reference(settings: DecodingSettings, positions: str) -> None:
     looped = finished = 0
@@ -82,7 +83,7 @@ def test_equal_to_the_reference(settings: DecodingSettings, positions: str) -> N
                 assert ours.score == pytest.approx(theirs.score, abs=1e-4)
                 assert (ours.finished, ours.looped) == (theirs.finished, theirs.looped)
                 looped, finished = looped + theirs.looped, finished + theirs.finished
-    assert finished and (looped or not settings.loop_guard)
+    assert finished and (looped or not settings.loop_guard or settings.no_repeat_ngram)
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
@@ -114,14 +115,18 @@ def test_slots_of_a_device_are_equal_to_the_reference(
     assert [item.tokens for item in left.pop(1)] == [item.tokens for item in expected[1]] and not left
 
 
-def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten() -> None:
+def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = DecodingSettings(search="greedy")
     engine, request = make_engine(0), make_request(0, 3, settings)
     expected = engine.decode(request)
     search = continuous_search(engine, settings)
     assert search is not None
     search.add([0, 1, 2], request)
+    search.step()
     search.remove(1)
+    sizes = list[int]()
+    decode = engine.stepper.decode
+    monkeypatch.setattr(engine.stepper, "decode", lambda tokens, *rest: sizes.append(len(tokens)) or decode(tokens, *rest))
     outputs: dict[object, list[int]] = {}
     found: dict[int, list[Hypothesis]] = {}
     while len(search):
@@ -130,11 +135,12 @@ def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten() -> None:
             assert tokens[: len(outputs.get(name, []))] == outputs.get(name, [])  # greedy search changes nothing
             outputs[name] = tokens
     assert sorted(found) == [0, 2] and 1 not in outputs
+    assert max(sizes) == 2  # from the next step on nothing is computed for the removed one
     assert [found[number][0].tokens for number in (0, 2)] == [expected[number][0].tokens for number in (0, 2)]
 
 
 def test_other_searches_do_not_flow() -> None:
     engine = make_engine(0)
-    for settings in (DecodingSettings(search="sample"), DecodingSettings(no_repeat_ngram=2)):
-        assert continuous_search(engine, settings) is None
+    assert continuous_search(engine, DecodingSettings(search="sample")) is None
     assert continuous_search(make_model(0), DecodingSettings()) is None
+    assert continuous_search(DeviceEngine(make_model(0), SYMBOLS), DecodingSettings(no_repeat_ngram=2)) is None

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.inputs import chunk, halve, split_text
+from regard.tasks.inputs import chunk, halve, split_spans
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -29,21 +29,20 @@ def test_stretches_keep_every_line_in_order(lines: list[str], most_lines: int, m
 @given(st.text(alphabet="ab ,.。猫", min_size=1, max_size=200), st.integers(1, 20))
 def test_a_cut_loses_only_blanks_and_keeps_the_limit(text: str, limit: int) -> None:
     words = vocabulary()
-    parts = split_text(text, words, limit)
-    rest = iter(text)
-    for part, ids in parts:
-        assert len(ids) <= limit or len(part) == 1
-        assert all(character in rest for character in part), "the parts follow each other in the text"
-    kept = "".join(part for part, _ in parts)
-    assert "".join(kept.split()) == "".join(text.split())
+    end = 0
+    for (start, stop), ids in split_spans(text, words, limit):
+        assert len(ids) <= limit or stop - start == 1
+        assert ids == words.encode(text[start:stop])[:limit]
+        assert not text[end:start].strip() and end <= start < stop
+        end = stop
+    assert not text[end:].strip()
 
 
 def test_a_short_text_is_one_part_and_a_long_one_is_cut_at_a_sentence() -> None:
     words = vocabulary()
-    assert split_text("a mouse.", words, 50) == [("a mouse.", words.encode("a mouse."))]
-    assert halve("The first sentence is here. The second one is there.") == (
-        "The first sentence is here.",
-        "The second one is there.",
-    )
-    assert halve("一只猫！一只猫！") == ("一只猫！", "一只猫！")
-    assert halve("xxxxyyyy") == ("xxxx", "yyyy")
+    assert split_spans("a mouse.", words, 50) == [((0, 8), words.encode("a mouse."))]
+    text = "The first sentence is here. The second one is there."
+    assert halve(text) == (text.index(" The second"), text.index("The second"))
+    assert halve("一只猫！一只猫！") == (4, 4)
+    assert halve("xxxxyyyy") == (4, 4)
+    assert halve("xxxx⦅12⦆yyy") == (4, 4)  # not inside the placeholder

@@ -87,10 +87,10 @@ def continuous_search(engine: nn.Module | Engine, settings: DecodingSettings) ->
     from regard.engines.device_continuous import SlotSearch
     from regard.engines.fused import FusedTransformer
 
-    if settings.search not in ("greedy", "beam") or settings.no_repeat_ngram:
+    if settings.search not in ("greedy", "beam"):
         return None
     if isinstance(engine, DeviceEngine):
-        return SlotSearch(engine, settings)
+        return None if settings.no_repeat_ngram else SlotSearch(engine, settings)
     if isinstance(engine, StepperEngine) and isinstance(engine.stepper, FusedTransformer):
         return FusedContinuousSearch(engine.stepper, engine.symbols, settings)
     return None

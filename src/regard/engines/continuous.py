@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.decoding.beam import Candidates, split_candidates
-from regard.decoding.constraints import ForcedPrefix, LoopGuard, Rules, StepContext
+from regard.decoding.constraints import ForcedPrefix, Rules, StepContext
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import NEG_INF, Hypothesis, HypothesisBatch, length_penalty, should_compact
 from regard.decoding.search import build_rules
@@ -141,6 +141,7 @@ class FusedContinuousSearch(Generic[Name]):
         self.width = 1 if self.greedy else settings.beam
         self.names: list[Name] = []
         self._done: set[int] = set()  # rows of sentences that have ended, and are still computed
+        self._removed = False  # True if some of them did not end: the next step does not compute them
         self._sentences: Sentences | None = None
 
     def __len__(self) -> int:
@@ -159,11 +160,13 @@ class FusedContinuousSearch(Generic[Name]):
     def remove(self, name: Name) -> None:
         if name in self.names:
             self._done.add(self.names.index(name))
+            self._removed = True
 
     @torch.inference_mode()
     def step(self) -> list[tuple[Name, list[Hypothesis]]]:
-        if not len(self) or self._sentences is None:
-            self.names, self._done, self._sentences = [], set(), None
+        if self._removed or not len(self):
+            self._sentences = self._without_done()
+        if self._sentences is None:
             return []
         self._sentences, done = self._advance(self._sentences)
         rows = [row for row in done.nonzero()[:, 0].tolist() if row not in self._done]
@@ -194,7 +197,8 @@ class FusedContinuousSearch(Generic[Name]):
         positions = lengths.repeat_interleave(width)
         logits, cache = self.stepper.decode(s.tokens, s.memory, s.cache, positions, int(lengths.max()) + 1)
         no_prefix = ForcedPrefix(lengths.new_zeros(len(s), 0), torch.zeros_like(lengths))
-        candidates = Candidates.best(s.live, *StepContext(self.rules, logits, s.history, no_prefix, 0).top_k(2 * width),
+        seen = last_tokens(s.history, lengths, s.history.size(2)) if self.rules.constraints else s.history
+        candidates = Candidates.best(s.live, *StepContext(self.rules, logits, seen, no_prefix, 0).top_k(2 * width),
                                      2 * width)  # fmt: skip
         ended, beam = split_candidates(candidates, self.symbols.eos, width)
         pool = self._collect(s.pool, ended, s.history, lengths, finished=True)
@@ -202,7 +206,8 @@ class FusedContinuousSearch(Generic[Name]):
         full = (lengths + 1 >= s.max_lengths)[:, None]
         guard, looped = self.rules.loop_guard, None
         if guard is not None and int(lengths.max()) + 1 >= guard.min_tokens:
-            looped = guard(last_tokens(history, lengths + 1, guard))
+            size = max(guard.max_unit * guard.min_repeats, guard.min_tokens + guard.max_unit)
+            looped = guard(last_tokens(history, lengths + 1, size))
         cut = full.expand_as(live) if looped is None else full | looped
         truncated = replace(beam, log_prob=live.masked_fill(~cut, NEG_INF))
         pool = self._collect(pool, truncated, s.history, lengths, finished=False, looped=looped)
@@ -263,7 +268,7 @@ class FusedContinuousSearch(Generic[Name]):
         sentences = self._sentences
         if sentences is not None and self._done:
             sentences = sentences.keep(torch.tensor(rows, dtype=torch.long)) if rows else None
-        self.names, self._done = [self.names[row] for row in rows], set()
+        self.names, self._done, self._removed = [self.names[row] for row in rows], set(), False
         return sentences
 
 
@@ -277,10 +282,8 @@ def extend(history: Tensor, candidates: Candidates, lengths: Tensor) -> Tensor:
     return history.gather(1, index).scatter(2, position, candidates.tokens[:, :, None])
 
 
-def last_tokens(history: Tensor, lengths: Tensor, guard: LoopGuard) -> Tensor:
-    """The last tokens (B, W, n) of each hypothesis, as many as the loop guard reads. Missing ones are distinct negative
-    numbers, which are equal to no token."""
-    size = max(guard.max_unit * guard.min_repeats, guard.min_tokens + guard.max_unit)
+def last_tokens(history: Tensor, lengths: Tensor, size: int) -> Tensor:
+    """The last `size` tokens (B, W, n) of each hypothesis; missing ones are distinct negative numbers."""
     position = lengths[:, None] - size + torch.arange(size)  # (B, n)
     index = position.clamp(min=0)[:, None].expand(-1, history.size(1), -1)
     missing = -1 - torch.arange(size).expand_as(index)

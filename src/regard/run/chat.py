@@ -17,7 +17,7 @@ from regard.data.dialogues import join_turns, normalize_turn
 from regard.decoding.settings import DecodingSettings, change_search
 from regard.run.model import Translator
 from regard.seeding import hash_bytes
-from regard.tasks.inputs import split_text
+from regard.tasks.inputs import split_spans
 from regard.tasks.seq2seq import TranslationRecipe
 from regard.viz.report import AttentionMap
 
@@ -82,7 +82,8 @@ class Conversation:
         tokenizer, max_tokens = self.translator.task.src_tokenizer, self.translator.task.max_source - 1
         while len(turns) > 1 and len(tokenizer.encode(join_turns(turns))) > max_tokens:
             turns = turns[1:]
-        return split_text(join_turns(turns), tokenizer, max_tokens)[-1][0]
+        text = join_turns(turns)
+        return text[slice(*split_spans(text, tokenizer, max_tokens)[-1][0])]
 
     def explain(self, reply: Reply) -> list[AttentionMap]:
         """The attention weights of a reply."""

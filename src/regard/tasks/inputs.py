@@ -17,7 +17,7 @@ from regard.data.sources import Source
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import check_depth, read_text
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Span, Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 CHUNK_EXAMPLES, CHUNK_CHARACTERS = 1024, 2_000_000
 
-# Where a long text is split, best first: after a sentence, after a clause, at a blank.
-BOUNDARIES = (r"(?<=[.!?。！？…])\s*", r"(?<=[;:,，；：、])\s*", r"\s+")
+# Where a long text is split, best first: after a sentence, after a clause, at a blank, beside a placeholder.
+BOUNDARIES = (r"(?<=[.!?。！？…])\s*", r"(?<=[;:,，；：、])\s*", r"\s+", r"(?<=⦆)|(?=⦅)")
 
 
 def table_fields(columns: Mapping[str, str], target: str) -> Fields:
@@ -105,27 +105,34 @@ def chunk(
         yield current
 
 
-def split_text(text: str, tokenizer: Tokenizer, max_tokens: int) -> list[tuple[str, list[int]]]:
-    """Split a text into parts of at most `max_tokens` tokens, each with its tokens: halve it until all fit."""
+def split_spans(text: str, tokenizer: Tokenizer, max_tokens: int, start: int = 0) -> list[tuple[Span, list[int]]]:
+    """Split a text into parts of at most `max_tokens` tokens: halve it until all fit.
+
+    Each part is its span, counted from `start`, and its tokens. Between two parts there is only blank space.
+    """
     if len(text) <= max_tokens * tokenizer.max_token_bytes:  # a longer text certainly has more tokens
         ids = tokenizer.encode(text)
         if len(ids) <= max_tokens or len(text) < 2:
-            return [(text, ids[:max_tokens])]
-    left, right = halve(text)
-    return split_text(left, tokenizer, max_tokens) + split_text(right, tokenizer, max_tokens)
+            return [((start, start + len(text)), ids[:max_tokens])]
+    end, begin = halve(text)
+    left = split_spans(text[:end], tokenizer, max_tokens, start)
+    return left + split_spans(text[begin:], tokenizer, max_tokens, start + begin)
 
 
-def halve(text: str) -> tuple[str, str]:
-    """Split near the middle: after a sentence that ends in the middle half, else after a clause, a word, anywhere."""
+def halve(text: str) -> tuple[int, int]:
+    """The end of the first half and the beginning of the second one.
+
+    They are after a sentence that ends in the middle half, else after a clause, a word, anywhere.
+    """
     quarter, middle = len(text) // 4, len(text) // 2
     for boundary in BOUNDARIES:
         matches = [m for m in re.finditer(boundary, text[quarter : 3 * quarter]) if m.end() > 0]
         if matches:
             best = min(matches, key=lambda m: abs(quarter + m.start() - middle))
-            left, right = text[: quarter + best.start()], text[quarter + best.end() :]
-            if left and right:
-                return left, right
-    return text[:middle], text[middle:]
+            end, begin = quarter + best.start(), quarter + best.end()
+            if end and begin < len(text):
+                return end, begin
+    return middle, middle
 
 
 def one_line(text: str) -> str:

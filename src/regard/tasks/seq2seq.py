@@ -47,12 +47,12 @@ from regard.runtime import World
 from regard.tasks import base, sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Report, Search, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, ExpectedLoss
-from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_text
+from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_spans
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
 from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
 from regard.text.settings import PairTextSettings, TextSettings
 from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, language_tag
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Span, Tokenizer
 from regard.training.task import Validation
 from regard.viz.report import AttentionMap, attention_maps
 
@@ -383,10 +383,8 @@ class Seq2Seq(Task[R, Pairs]):
 
     def decoding_request(self, examples: Sequence[Example], first: int) -> tuple[DecodingRequest, list[int]]:
         """What an engine has to decode, and the number of parts of each example; `first` is the first one's number."""
-        lines = [example["src"] for example in examples]
         tags = [self.tags(example) for example in examples]
-        limit = self.max_source - 1 - max(map(len, tags), default=0)
-        splits = [split_text(line, self.src_tokenizer, limit) if line.strip() else [] for line in lines]
+        splits = [self.source_parts(example) if example["src"].strip() else [] for example in examples]
         parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
         given = [example.get("prefix", "") for example in examples]
         prefixes = [self.tgt_tokenizer.encode(text) if text else [] for text in given]
@@ -402,6 +400,10 @@ class Seq2Seq(Task[R, Pairs]):
             limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced, strict=True)]
         sentence_ids = [first + index for index, _, _ in parts]
         return DecodingRequest(sources, limits, self.decoding, forced, sentence_ids), [len(split) for split in splits]
+
+    def source_parts(self, example: Example) -> list[tuple[Span, list[int]]]:
+        """The parts of a source that the model reads at once: spans of the text, and their tokens."""
+        return split_spans(example["src"], self.src_tokenizer, self.max_source - 1 - len(self.tags(example)))
 
     def join_parts(self, parts: list[list[Hypothesis]]) -> Prediction:
         """The prediction for a line from the hypotheses of its parts."""
