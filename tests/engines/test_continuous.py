@@ -1,6 +1,7 @@
 """A search that sentences enter and leave at any step finds the same hypotheses as the reference."""
 
 import random
+from typing import Any
 
 import pytest
 import torch
@@ -125,8 +126,13 @@ def test_partial_outputs_grow_and_a_removed_sentence_is_forgotten(monkeypatch: p
     search.step()
     search.remove(1)
     sizes = list[int]()
-    decode = engine.stepper.decode
-    monkeypatch.setattr(engine.stepper, "decode", lambda tokens, *rest: sizes.append(len(tokens)) or decode(tokens, *rest))
+    decode = FusedTransformer.decode
+
+    def counted(self: FusedTransformer, tokens: torch.Tensor, *rest: Any) -> Any:
+        sizes.append(len(tokens))
+        return decode(self, tokens, *rest)
+
+    monkeypatch.setattr(FusedTransformer, "decode", counted)
     outputs: dict[object, list[int]] = {}
     found: dict[int, list[Hypothesis]] = {}
     while len(search):

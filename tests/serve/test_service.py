@@ -1,23 +1,28 @@
 """The service without HTTP: many requests at once, languages, alternatives, loops, and texts that stay as they are."""
 
 import asyncio
+import hashlib
 from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from itertools import pairwise, zip_longest
+from typing import Any, TypeVar, cast
 
 import pytest
 from fastapi import FastAPI
 from tests.conftest import TinyRun
-from tests.serve.make import identify, make_service, stop
+from tests.serve.make import Client, identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
 from regard.documents.segment import SegmentTranslation, join_steps
 from regard.run.identification import Detected
 from regard.run.model import Model, Translator
-from regard.run.translating import SearchStep, cut_repetition
+from regard.run.translating import SearchStep, cut_repetition, cut_source, translate_texts
+from regard.serve.access import ApiKeys
 from regard.serve.errors import ServiceError
 from regard.serve.segments import SegmentTranslator
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
+from regard.serve.worker import CLIENT
 
 T = TypeVar("T")
 
@@ -173,3 +178,81 @@ def test_a_third_language_between_source_and_target() -> None:
             await service.stop()
 
     assert asyncio.run(translated()) == "<p>J'ai <b>faim</b>.</p>"
+
+
+# ---- long sentences -------------------------------------------------------------------------------------------------
+
+
+def test_a_sentence_that_is_too_long_is_cut_and_joined_with_its_blanks(service: Service) -> None:
+    """The tiny run reads 16 tokens at a time; a piece is translated as if it were alone."""
+    words = " ".join(["one", "six", "two", "nine"] * 20)
+    text = words.replace("nine one", "nine  \t one")  # every place where it may be cut
+    (found,) = run(service.translate(request(text, links=True)))
+    task = cast(Translator, service.runs["numbers"].model).task
+    spans = cut_source(task, {"src": text})
+    assert len(spans) > 3 and all(len(task.src_tokenizer.encode(text[a:b])) < 16 for a, b in spans)
+    alone = [item.text for item in run(service.translate(request(*(text[a:b] for a, b in spans))))]
+    gaps = [text[first[1] : second[0]] for first, second in pairwise(spans)]
+    assert found.text == "".join(part for pair in zip_longest(alone, gaps, fillvalue="") for part in pair)
+    begins = [found.text.index(alone[0])]
+    for before, gap in zip(alone, gaps, strict=False):
+        begins.append(begins[-1] + len(before) + len(gap))
+    for (start, end), begin, translation in zip(spans, begins, alone, strict=True):  # links stay within their piece
+        links = [link for link in found.links if start <= link[0] < end]
+        assert links and all(b <= end and begin <= c and d <= begin + len(translation) for _, b, c, d in links)
+
+
+def test_cut_sentences_are_the_same_in_python_and_in_a_prediction(service: Service) -> None:
+    text = " ".join(["one", "six", "two", "nine"] * 20)
+    (found,) = run(service.translate(request(text)))
+    model = service.runs["numbers"].model
+    assert list(translate_texts(cast(Translator, model), [text], detect=False)) == [found.text]
+    (prediction,) = run(service.predict("numbers", [text]))
+    assert (prediction["translation"], prediction["looped"]) == (found.text, False)
+    assert prediction["parts"] == len(prediction["hypotheses"]) > 3
+
+
+def test_one_word_of_19_000_letters_is_many_inputs_of_bounded_cost(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted: list[tuple[list[str], list[int]]] = []
+
+    def submit(key: object, function: object, inputs: Any, costs: list[int]) -> Future[list[Any]]:
+        submitted.append(([example["src"] for example in inputs], costs))
+        future: Future[list[Any]] = Future()
+        hypothesis = {"score": 0.0, "finished": True, "looped": False}
+        one = {"looped": False, "parts": 1, "hypotheses": [hypothesis]}
+        future.set_result([{"translation": example["src"].upper(), **one} for example in inputs])
+        return future
+
+    monkeypatch.setattr(service.runs["numbers"].worker, "submit", submit)
+    word = "onesixtwo" * 2111
+    (found,) = run(service.translate(request(word)))
+    assert found.text == word.upper()
+    costs = [cost for _, costs in submitted for cost in costs]
+    assert len(costs) > 10
+    assert max(costs) <= 4 * 17 and min(costs) > 0  # a beam of 4; 16 tokens, or 66 // 4 for the longest output
+
+
+def test_clients_are_told_apart_by_address_and_key(tiny_app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients: list[bytes] = []
+    worker = tiny_app.state.service.runs["numbers"].worker
+    submit = worker.submit
+
+    def recorded(*arguments: Any, **callbacks: Any) -> Any:
+        clients.append(CLIENT.get())
+        return submit(*arguments, **callbacks)
+
+    monkeypatch.setattr(worker, "submit", recorded)
+    key = hashlib.sha256(b"secret")
+    monkeypatch.setattr(tiny_app.state.access, "keys", ApiKeys([key.digest()]))
+    client = Client(tiny_app)
+    for path, body in (("/translate", {"q": "one nine", "source": "en", "target": "de", "api_key": "secret"}),
+                       ("/v1/predict/numbers", {"inputs": ["two"]}),
+                       ("/v1/translate/stream", {"text": "six two nine", "target": "de"})):  # fmt: skip
+        assert client.post(path, json=body, headers={"x-api-key": "secret"}).status_code == 200
+    assert set(clients) == {key.digest()} and len(clients) >= 3
+    clients.clear()
+    monkeypatch.setattr(tiny_app.state.access, "keys", ApiKeys([]))
+    assert client.post("/v1/translate", json={"text": "six six", "target": "de"}).status_code == 200
+    assert set(clients) == {b"127.0.0.1"}

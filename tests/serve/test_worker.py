@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.errors import UserError
-from regard.serve.worker import Unit, Worker
+from regard.serve.worker import CLIENT, Unit, Worker
 
 
 class Blocked:
@@ -34,7 +34,7 @@ class Blocked:
         return [2 * value for value in inputs]
 
     def submit(self, *inputs: Any, key: str = "double", on_result: Callable[[int, Any], None] | None = None) -> Any:
-        return self.worker.submit(key, self.double, inputs, on_result)
+        return self.worker.submit(key, self.double, inputs, on_result=on_result)
 
     def release(self) -> None:
         self.event.set()
@@ -183,13 +183,123 @@ class Count:
         return self.started
 
 
+# ---- tokens ---------------------------------------------------------------------------------------------------------
+
+
+class Queue:
+    """A worker whose thread does not run: what it takes is seen step by step."""
+
+    def __init__(self, **options: Any) -> None:
+        self.worker = Worker("test", lambda: None, **options)  # type: ignore[arg-type, return-value]
+
+    def submit(self, client: str, *costs: int, key: str = "key") -> Any:
+        """Inputs are named after their client and costs."""
+        token = CLIENT.set(client.encode())
+        try:
+            inputs = [f"{client}{cost}" for cost in costs]
+            return self.worker.submit(key, lambda model, values: values, inputs, costs=costs)
+        finally:
+            CLIENT.reset(token)
+
+    def take(self, *entered: int) -> list[str]:
+        """The next inputs beside those that a running batch has."""
+        return [unit.value for unit in self.worker._take("key", list(entered))]
+
+
+def test_clients_get_equal_tokens_and_not_equal_numbers_of_inputs() -> None:
+    queue = Queue(max_batch=5, batch_tokens=1000)
+    queue.submit("a", *[4] * 4)
+    queue.submit("b", *[1] * 20)
+    assert queue.take() == ["a4", "b1", "b1", "b1", "b1"]
+    assert queue.take() == ["a4", "b1", "b1", "b1", "b1"]
+    queue.submit("c", *[2] * 5)  # it starts where the others are: they had 8 tokens each
+    assert queue.take() == ["c2", "a4", "b1", "c2", "b1"]
+    assert queue.take() == ["b1", "c2", "b1", "a4", "b1"]
+
+
+def test_jobs_of_one_client_take_turns_by_tokens() -> None:
+    queue = Queue(max_batch=4, batch_tokens=1000)
+    queue.submit("a", *[50] * 10)
+    assert queue.take() == ["a50"] * 4
+    queue.submit("a", *[10] * 10)  # it does not catch up on what the other one had before
+    assert queue.take() == ["a50", "a10", "a10", "a10"]
+    assert queue.take() == ["a10", "a10", "a50", "a10"]
+
+
+def test_a_batch_is_bounded_by_tokens_and_keeps_room_for_short_inputs() -> None:
+    queue = Queue(batch_tokens=160)  # an input of up to 10 tokens is short
+    queue.submit("hostile", *[50] * 9)
+    assert queue.take() == ["hostile50"] * 2  # three quarters
+    assert queue.take(50, 50) == []
+    queue.submit("other", 5)
+    assert queue.take(50, 50) == ["other5"]  # it enters a batch that is full of long ones
+    queue.submit("other", *[10] * 9)
+    assert queue.take(50, 50, 5) == ["other10"] * 3  # no more than a quarter while long ones wait ...
+    assert queue.take(10, 10, 10, 10) == ["hostile50"]  # ... so that these find room
+    queue = Queue(batch_tokens=160)
+    queue.submit("other", *[10] * 20)
+    assert len(queue.take()) == 16
+
+
+def test_a_running_batch_is_bounded_with_its_padding() -> None:
+    queue = Queue(batch_tokens=160, max_batch=1000)
+    queue.submit("a", *[1] * 99)
+    assert len(queue.take(100)) == 5  # six inputs of the length 100 are 600 tokens, and 4 batches have 640
+    queue.submit("b", 10_000)
+    assert "b10000" not in queue.take(1) and queue.worker.waiting_tokens > 10_000
+    alone = Queue(batch_tokens=160)
+    alone.submit("b", 10_000, 10_000)
+    assert alone.take() == ["b10000"]  # larger than a batch: alone
+
+
+def test_a_full_queue_refuses_the_largest_job_of_the_client_that_fills_it() -> None:
+    queue = Queue(max_queue_tokens=100)
+    large, small = queue.submit("a", 20, 20), queue.submit("a", 30)
+    assert queue.submit("b", 20) and queue.worker.waiting_tokens == 90
+    other = queue.submit("b", 25)
+    error = large.exception(0)
+    assert (error.code, error.status, error.retry_after > 0) == ("queue-full", 503, True)
+    assert not small.done() and not other.done() and queue.worker.waiting_tokens == 75
+    with pytest.raises(UserError) as refused:
+        queue.submit("b", 40)  # the client that would fill it most is refused itself
+    assert refused.value.code == "queue-full" and queue.worker.waiting_tokens == 75
+    short = queue.submit("a", 1)
+    assert not short.done() and queue.worker.waiting == 4
+    other.cancel()
+    assert queue.worker.waiting_tokens == 51
+
+
+def test_a_cancelled_job_has_no_turn_and_no_tokens() -> None:
+    queue = Queue(batch_tokens=160)
+    gone, kept = queue.submit("a", *[40] * 3), queue.submit("b", 40)
+    assert queue.take() == ["a40", "b40", "a40"]
+    gone.cancel()
+    assert queue.take() == [] and queue.worker.waiting_tokens == 0 and not kept.done()
+
+
+def test_other_batches_leave_steps_to_a_continuous_batch() -> None:
+    blocked, count = Blocked(), Count()
+    steps: list[int] = []
+
+    def plain(model: Any, inputs: list[Any]) -> list[Any]:
+        steps.append(len(count.started.sizes))
+        return inputs
+
+    short = blocked.worker.submit("continuous", count, [40.5])  # it never has 13 left
+    others = [blocked.worker.submit(f"plain {number}", plain, [number]) for number in range(2)]
+    blocked.release()
+    assert short.result(60) == ["continuous 40.5"] and [other.result(60) for other in others] == [[0], [1]]
+    assert steps[1] - steps[0] >= 16
+
+
 def test_inputs_enter_and_leave_a_continuous_batch() -> None:
     blocked, count = Blocked(max_batch=4), Count()
     parts: list[tuple[int, int]] = []
     submit, finished = blocked.worker.submit, list[str]()
     futures = {
         name: submit(
-            "continuous", count, inputs, lambda index, result, name=name: finished.append(name),  # type: ignore[misc]
+            "continuous", count, inputs, (),
+            lambda index, result, name=name: finished.append(name),  # type: ignore[misc]
             (lambda index, left: parts.append((index, left))) if name == "known" else None,
         )
         for name, inputs in {"long": [9], "known": [3], "short": [1, 1, 1, 1, 1]}.items()
@@ -227,6 +337,32 @@ def test_a_full_continuous_batch_delays_no_other_work_and_ends_when_it_is_cancel
     assert endless[1].cancel()
     blocked.worker.stop()
     assert blocked.worker.join() and len(count.started) == 0
+
+
+def test_short_inputs_enter_and_cancelled_ones_leave_at_the_next_step() -> None:
+    blocked, count = Blocked(batch_tokens=160), Count()
+    submit = blocked.worker.submit
+    endless = [submit("continuous", count, [10**12], costs=[50]) for _ in range(3)]
+    short = submit("continuous", count, [1], costs=[5])
+    blocked.release()
+    assert short.result(60) == ["continuous 1"]
+    assert [unit.job.future for unit in count.started.left] == endless[:2]  # the third waits for room
+    first = next(iter(count.started.left))
+    steps: list[int] = []
+    remove = count.started.remove
+
+    def counted(unit: Unit) -> None:
+        steps.append(len(count.started.sizes))
+        remove(unit)
+
+    count.started.remove = counted  # type: ignore[method-assign]
+    endless[0].cancel()
+    assert submit("continuous", count, [2], costs=[5]).result(60) == ["continuous 2"]
+    assert len(steps) == 1 and first not in count.started.left and len(count.started) == 2
+    for future in endless[1:]:
+        future.cancel()
+    blocked.worker.stop()
+    assert blocked.worker.join()
 
 
 def test_a_bug_fails_jobs_and_not_the_thread() -> None:

@@ -1,7 +1,8 @@
 """Texts translated by a model: one path for the command, Python and the server.
 
-text -> sentences (documents) -> no letters? unchanged -> search -> looped? search again, then cut
-     -> numbers changed? search again with other numbers, which are replaced -> links -> text
+text -> sentences (documents) -> too long for the model? pieces -> no letters? unchanged -> search
+     -> looped? search again, then cut -> numbers changed? search again with other numbers, which are replaced -> links
+     -> pieces joined with the blanks between them -> text
 
 `translate_segments` is a generator: it yields work for a model and is sent the results. A command does the work at
 once (`compute`); a server joins it with the work of other requests, and adds a cache and events.
@@ -15,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from regard.documents.document import open_document
 from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
-from regard.documents.passage import TemplateDocument
+from regard.documents.passage import TemplateDocument, blank_between
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.restoring import restore
 from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
+from regard.documents.sentences import Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.run.identification import Detected, known_languages, page_words
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
-from regard.tasks.seq2seq import CHUNK_LINES
+from regard.tasks.seq2seq import CHUNK_LINES, source_parts
 from regard.tasks.translation import Translation
 
 if TYPE_CHECKING:
@@ -131,16 +133,31 @@ class SegmentTask:
             return [join_steps(*steps) for steps in zip(before, after, strict=True)]
         if source and source == target and direction not in self.languages.directions:
             return [SegmentTranslation(item.text, links=copy_links(item.text)) for item in segments]
-        translations = yield from self._search(segments, target)
-        return (yield from self._link(segments, translations, target))
+        cuts = [cut_source(self.task, self.example(item, target)) for item in segments]
+        pieces = [replace(item, text=item.text[slice(*span)], prefix=item.prefix * (index == 0))
+                  for item, spans in zip(segments, cuts, strict=True) for index, span in enumerate(spans)]  # fmt: skip
+        owners = [number if len(spans) == 1 else -1 for number, spans in enumerate(cuts) for _ in spans]
+        translations = yield from self._search(pieces, target, owners)
+        remaining = iter((yield from self._link(pieces, translations, target)))
+        joined = [
+            join_pieces(item.text, spans, [next(remaining) for _ in spans])
+            for item, spans in zip(segments, cuts, strict=True)
+        ]
+        if self.notify is not None:
+            for number in (number for number, spans in enumerate(cuts) if len(spans) > 1):
+                self.notify([number], joined[number].text)
+        return joined
 
     def example(self, segment: Segment, target: str | None) -> Example:
         """The example that the model reads."""
         values = {"prefix": segment.prefix, "to": target if self.languages.tags else None}
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
 
-    def _search(self, segments: Sequence[Segment], target: str | None) -> Steps:
-        """Translate without links: copy what has no letters (if the languages are known), search for the others."""
+    def _search(self, segments: Sequence[Segment], target: str | None, owners: Numbers) -> Steps:
+        """Translate without links: copy what has no letters (if the languages are known), search for the others.
+
+        `owners` are the numbers for `notify`; those of pieces are below 0.
+        """
         results = [SegmentTranslation(item.text) for item in segments]
         groups: dict[tuple[str, str, int], list[int]] = {}
         drawn = self.task.decoding.search == "sample"  # equal sentences have different samples
@@ -149,24 +166,27 @@ class SegmentTask:
             if item.text.strip() and not is_number:
                 groups.setdefault((item.text, item.prefix, number * drawn), []).append(number)
             else:
-                self._report([number], results, results[number])
+                self._report([number], results, results[number], owners)
         for key in list(groups):
             if self.cache is not None and (cached := self.cache.get((target, key[0], self.alternatives))) is not None:
-                self._report(groups.pop(key), results, cached)
+                self._report(groups.pop(key), results, cached, owners)
         examples = [self.example(segments[numbers[0]], target) for numbers in groups.values()]
-        translations = yield from self._decode(examples, list(groups.values()))
+        named = [[owners[number] for number in numbers if owners[number] >= 0] for numbers in groups.values()]
+        translations = yield from self._decode(examples, named)
         for numbers, translation in zip(groups.values(), translations, strict=True):
-            self._report(numbers, results, translation)
+            self._report(numbers, results, translation, owners)
             if self.cache is not None:
                 name = (target, segments[numbers[0]].text, self.alternatives)
                 self.cache.put(name, replace(translation, prediction=None))
         return results
 
-    def _report(self, numbers: Numbers, results: list[SegmentTranslation], translation: SegmentTranslation) -> None:
+    def _report(
+        self, numbers: Numbers, results: list[SegmentTranslation], translation: SegmentTranslation, owners: Numbers
+    ) -> None:
         for number in numbers:
             results[number] = translation
         if self.notify is not None:
-            self.notify(numbers, translation.text)
+            self.notify([owners[number] for number in numbers if owners[number] >= 0], translation.text)
 
     def _decode(self, examples: Sequence[Example], numbers: Sequence[Numbers]) -> Steps:
         """Translations by the model. The best one does not depend on the number of alternatives."""
@@ -245,6 +265,43 @@ class SegmentTask:
                 for number in numbers:
                     linked[number] = replace(linked[number], links=links)
         return linked
+
+
+def cut_source(task: Translation, example: Example) -> list[Span]:
+    """The pieces of a source that the model reads at once, without the blanks around them; often it is one."""
+    spans, whole = [span for span, _ in source_parts(task, example)], [(0, len(example["src"]))]
+    return whole if len(spans) < 2 else without_blanks(example["src"], spans) or whole
+
+
+def join_pieces(text: str, spans: Sequence[Span], translations: Sequence[SegmentTranslation]) -> SegmentTranslation:
+    """The translation of a segment from those of its pieces, which are spans of its text."""
+    if list(spans) == [(0, len(text))]:
+        return translations[0]
+    joined, links, end = "", list[Link](), 0
+    for (start, stop), item in zip(spans, translations, strict=True):
+        gap = text[end:start]
+        joined += blank_between(text[end - 1], gap, joined[-1:], item.text[:1]) if end else gap
+        links += [(a + start, b + start, c + len(joined), d + len(joined)) for a, b, c, d in item.links]
+        joined, end = joined + item.text, stop
+    joined += text[end:]
+    return SegmentTranslation(joined, links=tuple(links), prediction=join_piece_predictions(joined, translations))
+
+
+def join_piece_predictions(text: str, translations: Sequence[SegmentTranslation]) -> Prediction | None:
+    """The prediction for a segment from those of its pieces; None if no model translated one of them."""
+    found = [item.prediction for item in translations if item.prediction]
+    if not found:
+        return None
+    best = [prediction["hypotheses"][0] for prediction in found]
+    scores = [item["score"] for item in best]
+    return {
+        "translation": text,
+        "score": sum(scores) / len(scores),
+        "finished": all(item["finished"] for item in best),
+        "looped": any(item["looped"] for item in best),
+        "parts": len(found),
+        "hypotheses": best,
+    }
 
 
 def copy_links(text: str) -> tuple[Link, ...]:

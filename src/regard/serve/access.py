@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.reading import read_text
 from regard.serve.errors import ServiceError
 from regard.serve.settings import KEYS_VARIABLE, ServeSettings
+from regard.serve.worker import CLIENT
 
 DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -100,10 +101,12 @@ class Access:
         key = key or bearer.strip()
         owner = self.keys.owner(key) if key else None
         address = request.client.host if request.client else ""
-        self.limit.check(owner or address.encode())  # wrong keys count too, against trying many keys
+        client = owner or address.encode()
+        self.limit.check(client)  # wrong keys count too, against trying many keys
         if self.keys.required and owner is None:
             code, problem = ("wrong-key", "the API key is wrong") if key else ("missing-key", "an API key is needed")
             raise ServiceError(code, problem, "send the header Authorization: Bearer KEY")
+        CLIENT.set(client)
 
 
 def access_of(request: HTTPConnection) -> Access:

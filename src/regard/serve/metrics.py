@@ -63,6 +63,7 @@ class Metrics:
         yield f"regard_requests_in_progress {self.in_progress}"
         columns = {
             "regard_queue_length": ("gauge", "Sentences that wait for a run.", "waiting"),
+            "regard_queue_tokens": ("gauge", "Tokens that wait for a run, times beam size.", "waiting_tokens"),
             "regard_batches_total": ("counter", "Batches that a run computed.", "batches"),
             "regard_inputs_total": ("counter", "Sentences that a run computed.", "computed"),
         }

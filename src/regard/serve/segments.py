@@ -4,25 +4,42 @@ The steps of a translation are those of run/translating.py.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from itertools import islice
+from typing import Any, TypeVar, cast
 
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.engines.choose import ContinuousSearch, continuous_search
+from regard.errors import UserError
 from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.run.model import Model, Translator
-from regard.run.translating import AlignmentStep, Direction, Numbers, SearchStep, SegmentTask, SentenceCache
+from regard.run.translating import (
+    AlignmentStep,
+    Direction,
+    Numbers,
+    SearchStep,
+    SegmentTask,
+    SentenceCache,
+    cut_source,
+    join_pieces,
+)
+from regard.serve.errors import ServiceError
 from regard.serve.worker import OnResult, Unit, Worker
-from regard.tasks.base import Example, Prediction, Search
+from regard.tasks.base import AnyTask, Example, Prediction, Search
+from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
 from regard.tasks.translation import Translation
 
-CHUNK = 256
-"""Sentences of one request that wait at the same time, so that a long document does not fill the queue."""
+T = TypeVar("T")
+CHUNK, CHUNK_CHARACTERS = 256, 8192
+"""Sentences and characters of one request that wait at the same time, so that a long document does not fill the
+queue."""
+LONG_TEXT = 4000
+"""Characters from which a text is split and put together in another thread than that of the connections."""
 OnSegment = Callable[[int, str, bool], None]
 """Called in the event loop with the number of a segment, its translation, and True if it is complete.
 
@@ -142,9 +159,9 @@ class SegmentTranslator:
         source, target = (self.task.languages.find(code) if code else None for code in direction)
         job = SegmentTask(self.task, self.languages, {}, alternatives, links, self.cache)
         results: list[SegmentTranslation] = []
-        for first in range(0, len(segments), CHUNK):
-            part = segments[first : first + CHUNK]
-            events = SegmentEvents(range(first, first + len(part)), on_segment) if on_segment else None
+        for part in chunk(segments, lambda segment: len(segment.text), CHUNK, CHUNK_CHARACTERS):
+            numbers = range(len(results), len(results) + len(part))
+            events = SegmentEvents(numbers, on_segment) if on_segment else None
             steps = replace(job, notify=events.notify if events else None).translate(part, (source, target))
             try:
                 work = next(steps)
@@ -154,15 +171,76 @@ class SegmentTranslator:
                 results += end.value
         return results
 
+    async def predict(self, task: Translation, function: Predict, examples: Sequence[Example]) -> list[Prediction]:
+        """Predictions of examples, of which those that are too long for the model are cut and joined again."""
+        cuts = [cut_source(task, example) for example in examples]
+        pieces = [
+            {**example, "src": example["src"][slice(*span)], **({"prefix": ""} if index else {})}
+            for example, spans in zip(examples, cuts, strict=True)
+            for index, span in enumerate(spans)
+        ]
+        costs = await count_tokens(task, pieces)
+        found = await asyncio.wrap_future(self.worker.submit(function.key, function, pieces, costs))
+        translations = (SegmentTranslation(str(item["translation"]), prediction=item) for item in found)
+        joined = [
+            join_pieces(example["src"], spans, list(islice(translations, len(spans))))
+            for example, spans in zip(examples, cuts, strict=True)
+        ]
+        return [item.prediction or {} for item in joined]
+
     async def _compute(self, work: SearchStep | AlignmentStep, events: SegmentEvents | None) -> list[Any]:
         """Let the worker do the work of a step."""
         if isinstance(work, AlignmentStep):
             pairs = list(zip(work.examples, work.translations, strict=True))
-            return await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs))
-        function, callbacks = Predict(dict(work.options)), list[OnResult]()
+            costs = await count_tokens(self.task, work.examples, width=1)
+            return await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs, costs))
+        function, callbacks = Predict(dict(work.options)), dict[str, OnResult]()
         if events is not None and work.numbers:
-            callbacks = [partial(callback, work) for callback in (events.on_result, events.on_partial)]
-        return await asyncio.wrap_future(self.worker.submit(function.key, function, work.examples, *callbacks))
+            callbacks = {
+                "on_result": partial(events.on_result, work),
+                "on_partial": partial(events.on_partial, work),
+            }
+        costs = await count_tokens(self.task.configure(**work.options), work.examples)
+        future = self.worker.submit(function.key, function, work.examples, costs, **callbacks)
+        return await asyncio.wrap_future(future)
+
+
+async def count_tokens(task: AnyTask, examples: Sequence[Example], width: int = 0) -> list[int]:
+    """The cost of each example: the tokens of its texts, times the `width` of the search.
+
+    If a quarter of the longest output that is allowed has more tokens than the texts, these are counted instead.
+    """
+    tokenizer = next(iter(task.tokenizers.values()), None)
+    settings = None if task.search is None else task.search.settings
+    if settings is not None and not width:
+        width = {"beam": settings.beam, "sample": settings.nbest}.get(settings.search, 1)
+
+    def cost(example: Example) -> int:
+        texts = [value if isinstance(value, str) else str(value) for value in example.values()]
+        tokens = 1 + (sum(map(len, tokenizer.encode_batch(texts))) if tokenizer else sum(map(len, texts)))
+        if settings is not None:
+            longest = tokens + settings.extra_length if settings.max_length is None else settings.max_length
+            tokens = max(tokens, longest // 4)
+        return tokens * max(1, width)
+
+    return await in_thread_if_long(sum(len(str(example)) for example in examples), lambda: list(map(cost, examples)))
+
+
+async def in_thread_if_long(size: int, function: Callable[..., T], *arguments: object) -> T:
+    """The value of a function, which is called in another thread if it reads long texts."""
+    with too_large_is_too_long():
+        return function(*arguments) if size < LONG_TEXT else await asyncio.to_thread(function, *arguments)
+
+
+@contextmanager
+def too_large_is_too_long() -> Iterator[None]:
+    """A document or a glossary that is too large has the code of other requests that are."""
+    try:
+        yield
+    except UserError as error:
+        if error.code == "too-large":
+            raise ServiceError("too-long", error.problem, error.remedy) from error
+        raise
 
 
 def text_links(

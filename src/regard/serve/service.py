@@ -4,8 +4,8 @@ Every method may raise a ServiceError, and a UserError for an input that its tas
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar, cast
@@ -19,7 +19,15 @@ from regard.run.model import Input, Model, identifier
 from regard.run.translating import open_text
 from regard.serve.errors import ServiceError
 from regard.serve.languages import ServedLanguages, parse_languages
-from regard.serve.segments import OnSegment, Predict, SegmentTranslator, text_links
+from regard.serve.segments import (
+    OnSegment,
+    Predict,
+    SegmentTranslator,
+    count_tokens,
+    in_thread_if_long,
+    text_links,
+    too_large_is_too_long,
+)
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
@@ -33,8 +41,6 @@ OnTextSegment = Callable[[int, int, str, bool], None]
 Identify = Callable[[Sequence[str], int], list[list[Detected]]]
 DETECTED = 3
 """Languages of a detection."""
-LONG_TEXT = 4000
-"""Characters from which a text is split and put together in another thread than that of the connections."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Service:
     def _serve(self, name: str, model: Model, directions: tuple[Direction, ...]) -> ServedRun:
         """Give a run its worker; `directions` replace those of its recipe."""
         settings, languages = self.settings, model.task.languages
-        limits = {"max_batch": settings.max_batch, "max_queue": settings.max_queue}
+        limits = settings.model_dump(include={"max_batch", "batch_tokens", "max_queue", "max_queue_tokens"})
         worker = Worker(name, partial(load, model), **limits, delay=settings.batch_delay / 1000)
         segments = None
         if languages is not None:
@@ -309,8 +315,14 @@ class Service:
         function = Predict(options, continuous=not plain)
         async with self._time_limit():
             if task.search and task.search.settings.search == "sample":  # samples depend on the order of the inputs
+                tokens, limit = sum(await count_tokens(task, examples)), self.settings.batch_tokens
+                if tokens > limit:
+                    raise ServiceError("too-long", f"{tokens} tokens times samples; at most {limit} are drawn at once")
                 return await self.call(run, lambda model: function(model, list(examples)))
-            return await asyncio.wrap_future(served.worker.submit(function.key, function, examples))
+            if served.segments is not None:
+                return await served.segments.predict(cast(Translation, task), function, examples)
+            costs = await count_tokens(task, examples)
+            return await asyncio.wrap_future(served.worker.submit(function.key, function, examples, costs))
 
     async def call(self, run: str, function: Callable[[Model], T]) -> T:
         """Any function of the model, called in its thread between two batches."""
@@ -331,23 +343,6 @@ class Service:
 
 
 # ---- helpers --------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def too_large_is_too_long() -> Iterator[None]:
-    """A document or a glossary that is too large has the code of other requests that are."""
-    try:
-        yield
-    except UserError as error:
-        if error.code == "too-large":
-            raise ServiceError("too-long", error.problem, error.remedy) from error
-        raise
-
-
-async def in_thread_if_long(size: int, function: Callable[..., T], *arguments: object) -> T:
-    """The value of a function, which is called in another thread if it reads long texts."""
-    with too_large_is_too_long():
-        return function(*arguments) if size < LONG_TEXT else await asyncio.to_thread(function, *arguments)
 
 
 def glossary_size(terms: Mapping[str, str]) -> int:

@@ -32,6 +32,9 @@ class ServeSettings(Settings):
         (), description="languages for a run whose recipe sets none, as RUN=SOURCE:TARGET; repeat for more runs"
     )
     max_batch: int = Field(64, ge=1, description="maximum number of sentences per batch")
+    batch_tokens: int = Field(
+        4096, ge=1, description="maximum number of tokens per batch, times beam size; bounds memory and waiting times"
+    )
     batch_delay: float = Field(
         0.0,
         ge=0,
@@ -46,6 +49,12 @@ class ServeSettings(Settings):
     max_alternatives: int = Field(8, ge=0, le=64, description="maximum number of alternatives per translation")
     max_queue: int = Field(
         4096, ge=1, description="maximum number of sentences waiting for a run; beyond it, requests get status 503"
+    )
+    max_queue_tokens: int = Field(
+        262_144,
+        ge=1,
+        description="maximum number of tokens waiting for a run, times beam size; beyond it, the largest requests of "
+        "the client with most tokens get status 503",
     )
     max_requests: int = Field(
         512, ge=1, description="maximum number of requests in progress; beyond it, requests get status 503"

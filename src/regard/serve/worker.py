@@ -1,7 +1,13 @@
 """The thread of one run: it takes the inputs of many requests and computes them together.
 
 A request is a `Job`: some inputs, and a function that computes a list of them. Jobs with equal keys have the same
-function and are joined: one input of each job is taken in turn, so that a long document does not delay a short request.
+function and are joined. An input costs tokens (times beam), and costs decide what is computed next:
+
+    turns       the client that had the fewest tokens is next, and of its jobs the one that had the fewest: start-time
+                fair queueing (Goyal et al. 1996). A client that was away starts where the others are.
+    batch       at most `batch_tokens`. A quarter of it is for short inputs only, so that they need not wait until a
+                long one is done; while long ones wait, short ones get this quarter and no more.
+    queue       at most `max_queue_tokens`. If it is full, the largest job of the client that fills it most is refused.
 
     batch               a function computes some inputs and is done with all of them at once; those that arrive
                         meanwhile form the next batch
@@ -15,9 +21,12 @@ locks.
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol
 
 from regard.run.model import Model
@@ -30,6 +39,14 @@ It may have a method `start`, see `ContinuousBatch`.
 """
 OnResult = Callable[[int, Any], None]
 LOG = logging.getLogger("regard.serve")
+CLIENT: ContextVar[bytes] = ContextVar("client", default=b"")
+"""Who sent the request in progress: its address, or the sha256 sum of its API key."""
+SHORT, RESERVED, PADDED = 16, 4, 4
+"""An input is short if it costs at most 1/16 of a batch; 1/4 of a batch is for short ones. The inputs of a continuous
+batch are padded to the longest one, and then cost at most 4 times as much as a batch."""
+PLAIN_STEPS = 16
+"""Steps of continuous batches between two other batches, which nothing can enter while they are computed."""
+BATCH_TOKENS, MAX_QUEUE_TOKENS = 4096, 262_144
 REFILL = 8
 """New inputs enter a continuous batch when they are an eighth of those in it: adding a few at a time is slow."""
 REFILL_STEPS = 4
@@ -67,13 +84,25 @@ class Job:
     key: Hashable
     function: Function
     inputs: Sequence[object]
+    costs: Sequence[int] = ()
+    """The tokens of each input, times the beam; 1 each if they are not given."""
     on_result: OnResult | None = None
     """Called in the worker's thread with the index of an input and its result, as soon as it is known."""
     on_partial: OnResult | None = None
     """Called after each step of a continuous batch with the first input in progress and a part of its result."""
+    client: bytes = field(default_factory=CLIENT.get)
+    number: int = field(default_factory=count().__next__)
+    """Jobs are numbered in the order in which they arrive."""
+    spent: int = 0
+    """Tokens that batches took, or that the client's other jobs had before this one arrived."""
     future: "Future[list[Any]]" = field(default_factory=Future)
     taken: int = 0
     results: dict[int, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.costs = self.costs or [1] * len(self.inputs)
+        self.tokens = sum(self.costs)
+        """Tokens of inputs that no batch has taken."""
 
     @property
     def waiting(self) -> int:
@@ -82,8 +111,9 @@ class Job:
 
     def take(self) -> "Unit":
         """The next input."""
-        self.taken += 1
-        return Unit(self, self.taken - 1)
+        unit = Unit(self, self.taken)
+        self.taken, self.tokens, self.spent = self.taken + 1, self.tokens - unit.cost, self.spent + unit.cost
+        return unit
 
     def finish(self, index: int, result: object) -> None:
         """Store a result; the last one completes the future."""
@@ -109,6 +139,10 @@ class Unit:
     @property
     def value(self) -> Any:
         return self.job.inputs[self.index]
+
+    @property
+    def cost(self) -> int:
+        return self.job.costs[self.index]
 
 
 class RunningBatch:
@@ -152,10 +186,19 @@ class Worker:
     """A thread that loads a model and computes jobs until it is stopped."""
 
     def __init__(
-        self, name: str, load: Callable[[], Model], *, max_batch: int = 64, max_queue: int = 4096, delay: float = 0.0
+        self,
+        name: str,
+        load: Callable[[], Model],
+        *,
+        max_batch: int = 64,
+        batch_tokens: int = BATCH_TOKENS,
+        max_queue: int = 4096,
+        max_queue_tokens: int = MAX_QUEUE_TOKENS,
+        delay: float = 0.0,
     ) -> None:
         """`delay` seconds: how long an idle worker waits for further inputs before it computes the first ones."""
         self.name, self.max_batch, self.max_queue, self.delay = name, max_batch, max_queue, delay
+        self.batch_tokens, self.max_queue_tokens = batch_tokens, max_queue_tokens
         self.loaded: Future[Model] = Future()
         self.batches = self.computed = 0
         """Numbers of batches and of inputs that were computed."""
@@ -165,6 +208,8 @@ class Worker:
         self._changed = threading.Condition()
         self._stopping = False
         self._running: dict[Hashable, RunningBatch] = {}
+        self._steps = PLAIN_STEPS  # of continuous batches since the last other one
+        self._clock, self._ends = 0, dict[bytes, int]()  # virtual time: of the last turn, and of each client's next one
         self._thread = threading.Thread(target=self._run, name=f"regard {name}", daemon=True)
 
     def start(self) -> "Future[Model]":
@@ -178,17 +223,23 @@ class Worker:
         """Inputs in the queue."""
         return self._waiting
 
+    @property
+    def waiting_tokens(self) -> int:
+        """The cost of the inputs in the queue."""
+        return sum(job.tokens for job in list(self._jobs))
+
     def submit(
         self,
         key: Hashable,
         function: Function,
         inputs: Sequence[object],
+        costs: Sequence[int] = (),
         on_result: OnResult | None = None,
         on_partial: OnResult | None = None,
     ) -> "Future[list[Any]]":
         """Put a job into the queue; a ServiceError if the queue is full or the worker stops, or the error of a model
         that cannot be loaded."""
-        job = Job(key, function, inputs, on_result, on_partial)
+        job = Job(key, function, inputs, costs, on_result, on_partial)
         if not inputs:
             job.future.set_result([])
             return job.future
@@ -197,14 +248,36 @@ class Worker:
                 raise error.with_traceback(None)  # the error would keep the frames of every request that raises it
             if self._stopping:
                 raise ServiceError("stopping", "the server stops", retry_after=5)
-            if self._waiting and self._waiting + len(inputs) > self.max_queue:
-                problem = f"{self._waiting} sentences wait already"
-                raise ServiceError("queue-full", problem, "try again later", retry_after=2)
-            self._jobs.append(job)
-            self._waiting += len(inputs)
-            self._changed.notify()
+            refused = self._refused(job)
+            if job not in refused:
+                job.spent = min((other.spent for other in self._jobs if other.client == job.client), default=0)
+                self._jobs.append(job)
+                self._waiting += len(inputs)
+                self._changed.notify()
+        for other in refused:
+            error = ServiceError("queue-full", "too much text waits already", "try again later", retry_after=5)
+            if other is job:
+                raise error
+            other.fail(error)
         job.future.add_done_callback(lambda _: self._remove(job))
         return job.future
+
+    def _refused(self, new: Job) -> list[Job]:
+        """The jobs that a new one is too much with; only itself if it is one of them. Called with the lock held."""
+        jobs, refused = [*self._jobs, new], list[Job]()
+        tokens, waiting = sum(job.tokens for job in jobs), self._waiting + new.waiting
+        shares = Counter[bytes]()
+        for job in jobs:
+            shares[job.client] += job.tokens
+        while len(jobs) > 1 and (tokens > self.max_queue_tokens or waiting > self.max_queue):
+            largest = max(jobs, key=lambda job: (shares[job.client], job.tokens, job.number))
+            if largest is new:
+                return [new]
+            jobs.remove(largest)
+            refused.append(largest)
+            tokens, waiting = tokens - largest.tokens, waiting - largest.waiting
+            shares[largest.client] -= largest.tokens
+        return refused
 
     def stop(self) -> None:
         """Refuse new jobs; the thread ends when it has computed all others."""
@@ -261,15 +334,18 @@ class Worker:
                 self._changed.wait_for(lambda: self._jobs or self._stopping)
                 if idle and self.delay and not self._stopping:
                     self._changed.wait_for(lambda: self._waiting >= self.max_batch or self._stopping, self.delay)
-            free = self.max_batch - sum(len(running.batch) for running in self._running.values())
-            for key, function in {job.key: job.function for job in self._jobs}.items():
-                if not hasattr(function, "start"):
-                    return self._take(key, self.max_batch)
+            entered = [unit.cost for running in self._running.values() for unit in running.units]
+            free, units = self.max_batch - len(entered), list[Unit]()
+            for key, function in {job.key: job.function for job in sorted(self._jobs, key=self._turn)}.items():
                 running = self._running.get(key)
                 waiting = sum(job.waiting for job in self._jobs if job.key == key)
-                if free > 0 and (running is None or running.takes(waiting, free)):
-                    return self._take(key, free)
-            return []
+                if not hasattr(function, "start"):
+                    units = self._take(key, []) if not self._running or self._steps >= PLAIN_STEPS else []
+                elif free > 0 and (running is None or running.takes(waiting, free)):
+                    units = self._take(key, entered)
+                if units:
+                    break
+            return units
 
     def _begin(self, model: Model, units: list[Unit]) -> None:
         """Compute a batch, or let its inputs enter a continuous batch."""
@@ -289,7 +365,7 @@ class Worker:
 
     def _step(self, model: Model, key: Hashable) -> None:
         """One step of a continuous batch; if it fails, each of its jobs is computed alone."""
-        running = self._running[key]
+        running, self._steps = self._running[key], self._steps + 1
         try:
             results = running.step()
         except BaseException:
@@ -303,23 +379,50 @@ class Worker:
         for unit, result in results:
             unit.job.finish(unit.index, result)
 
-    def _take(self, key: Hashable, count: int) -> list[Unit]:
-        """At most `count` inputs of the jobs with this key, one of each job in turn; called with the lock held."""
+    def _turn(self, job: Job) -> tuple[int, int, int]:
+        """The order in which jobs have their turns: the smallest is next."""
+        return max(self._clock, self._ends.get(job.client, 0)), job.spent, job.number
+
+    def _take(self, key: Hashable, entered: list[int]) -> list[Unit]:
+        """Inputs with this key in turns, as many as fit beside the costs of those that are in a continuous batch.
+
+        Called with the lock held.
+        """
         units: list[Unit] = []
         jobs = [job for job in self._jobs if job.key == key]
-        while jobs and len(units) < count:
-            units += [job.take() for job in jobs[: count - len(units)]]
-            jobs = [job for job in jobs if job.waiting]
+        long_waits = any(job.costs[job.taken] > self.batch_tokens // SHORT for job in jobs)
+        while jobs and len(entered) < self.max_batch:
+            job = min(jobs, key=self._turn)
+            if not self._fits(job.costs[job.taken], entered, long_waits):
+                jobs.remove(job)
+                continue
+            self._clock = self._turn(job)[0]
+            units.append(job.take())
+            entered.append(units[-1].cost)
+            self._ends[job.client] = self._clock + units[-1].cost
+            if not job.waiting:
+                jobs.remove(job)
         self._waiting -= len(units)
-        served = {unit.job for unit in units}  # they go behind the jobs that had no turn
-        self._jobs = [job for job in self._jobs if job not in served] + [
-            job for job in self._jobs if job in served and job.waiting
-        ]
+        self._jobs = [job for job in self._jobs if job.waiting]
+        self._ends = {client: end for client, end in self._ends.items() if end > self._clock}
         return units
+
+    def _fits(self, cost: int, entered: Sequence[int], long_waits: bool) -> bool:
+        """True if an input may enter a batch; an input that is larger than a batch is alone."""
+        limit, short = self.batch_tokens, self.batch_tokens // SHORT
+        if not entered:
+            return True
+        if (len(entered) + 1) * max(cost, *entered) > PADDED * limit:
+            return False
+        if cost > short:
+            return sum(entered) + cost <= limit - limit // RESERVED
+        if long_waits:
+            return sum(other for other in entered if other <= short) + cost <= limit // RESERVED
+        return sum(entered) + cost <= limit
 
     def _compute(self, model: Model, units: list[Unit]) -> None:
         """Compute a batch; if it fails, each job of it alone."""
-        self.batches += 1
+        self.batches, self._steps = self.batches + 1, 0
         try:
             results = units[0].job.function(model, [unit.value for unit in units])
         except BaseException as error:
@@ -335,7 +438,8 @@ class Worker:
     def _compute_alone(self, model: Model, units: list[Unit]) -> None:
         """Compute the inputs of each job as a batch of their own."""
         for job in dict.fromkeys(unit.job for unit in units):
-            self._compute(model, [unit for unit in units if unit.job is job])
+            if not job.future.done():  # it was cancelled while others were computed
+                self._compute(model, [unit for unit in units if unit.job is job])
 
     def _remove(self, job: Job) -> None:
         """Forget the inputs of a job that is done, cancelled or failed."""
@@ -343,4 +447,4 @@ class Worker:
             if job in self._jobs:
                 self._jobs.remove(job)
                 self._waiting -= job.waiting
-                job.taken = len(job.inputs)
+                job.taken, job.tokens = len(job.inputs), 0

@@ -384,7 +384,7 @@ class Seq2Seq(Task[R, Pairs]):
     def decoding_request(self, examples: Sequence[Example], first: int) -> tuple[DecodingRequest, list[int]]:
         """What an engine has to decode, and the number of parts of each example; `first` is the first one's number."""
         tags = [self.tags(example) for example in examples]
-        splits = [self.source_parts(example) if example["src"].strip() else [] for example in examples]
+        splits = [source_parts(self, example) if example["src"].strip() else [] for example in examples]
         parts = [(index, number, ids) for index, split in enumerate(splits) for number, (_, ids) in enumerate(split)]
         given = [example.get("prefix", "") for example in examples]
         prefixes = [self.tgt_tokenizer.encode(text) if text else [] for text in given]
@@ -400,10 +400,6 @@ class Seq2Seq(Task[R, Pairs]):
             limits = [min(limit, self.max_target - len(ids)) for limit, ids in zip(limits, forced, strict=True)]
         sentence_ids = [first + index for index, _, _ in parts]
         return DecodingRequest(sources, limits, self.decoding, forced, sentence_ids), [len(split) for split in splits]
-
-    def source_parts(self, example: Example) -> list[tuple[Span, list[int]]]:
-        """The parts of a source that the model reads at once: spans of the text, and their tokens."""
-        return split_spans(example["src"], self.src_tokenizer, self.max_source - 1 - len(self.tags(example)))
 
     def join_parts(self, parts: list[list[Hypothesis]]) -> Prediction:
         """The prediction for a line from the hypotheses of its parts."""
@@ -479,6 +475,11 @@ class Seq2Seq(Task[R, Pairs]):
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         model(*self.model_inputs(model, example["src"], self.target_tokens(example, prediction), self.tags(example)))
+
+
+def source_parts(task: Seq2Seq[Any], example: Example) -> list[tuple[Span, list[int]]]:
+    """The parts of a source that the model reads at once: spans of the text, and their tokens."""
+    return split_spans(example["src"], task.src_tokenizer, task.max_source - 1 - len(task.tags(example)))
 
 
 def check_drawable(text: str, tokenizer: Tokenizer, max_tokens: int) -> None:
