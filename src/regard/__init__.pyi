@@ -106,11 +106,13 @@ from regard.viz.content import Preformatted as Preformatted
 from regard.viz.content import Shaded as Shaded
 from regard.viz.content import Shares as Shares
 from regard.viz.content import Table as Table
+from regard.viz.figures import write_figure as write_figure
 from regard.viz.report import AttentionMap as AttentionMap
 from regard.viz.report import MonitorCurve as MonitorCurve
 from regard.viz.report import Report as Report
 from regard.viz.report import ShownExample as ShownExample
 from regard.viz.report import write_report as write_report
+from regard.viz.svg import heads_svg as heads_svg
 from regard.viz.svg import heatmap_svg as heatmap_svg
 from regard.viz.terminal import heatmap as heatmap
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.cli.attention import draw_map, map_svg, map_values, select_head
+from regard.cli.attention import FigureOptions, draw_map, map_values, select_head
 from regard.errors import UserError
 from regard.viz.report import AttentionMap
 
@@ -47,7 +47,9 @@ def test_one_row_of_weights_has_the_name_of_its_map() -> None:
 def test_drawings_and_values() -> None:
     first, blank, *rest = draw_map(MAP, 1, 2).split("\n")
     assert first == "cross attention, layer 1 of 2, head 2 of 3" and blank == "" and any("x" in line for line in rest)
-    assert "Hallo; cross attention, layer 1" in map_svg(MAP, "Hallo", 1)
-    assert ">cross attention, layer 1" in map_svg(MAP, "", 1)
+    assert "Hallo; cross attention, layer 1" in FigureOptions().draw(MAP, "Hallo", 1)
+    assert ">cross attention, layer 1" in FigureOptions().draw(MAP, "", 1)
+    every = FigureOptions(heading="Own", all_heads=True).draw(MAP, "Hallo")
+    assert ">Own<" in every and "Hallo" not in every and every.count(">head ") == 3 and every.count(">layer ") == 2
     values = map_values(AttentionMap("cross", ("x",), ("a",), np.full((1, 1, 1, 1), 1 / 3)))
     assert values == {"name": "cross", "rows": ["x"], "columns": ["a"], "weights": [[[[0.3333]]]]}

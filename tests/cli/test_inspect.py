@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -42,11 +43,33 @@ def test_a_picture(copied: Path, tmp_path: Path) -> None:
     assert fails("inspect", copied, SENTENCE, "--svg", copied / "recipe.toml" / "a.svg").status == 1
 
 
+def test_a_figure_of_every_head_with_a_title(copied: Path, tmp_path: Path) -> None:
+    figure, titled = tmp_path / "a.svg", ("--title", "Every head <1>")
+    values = json.loads(regard("inspect", copied, SENTENCE, "--figure", figure, "--all-heads", *titled, "--json").out)
+    picture = figure.read_text(encoding="utf-8")
+    weights = np.array(values["maps"][-1]["weights"])
+    assert values["figure"] == str(figure) and "Every head &lt;1&gt;" in picture and "cross attention" not in picture
+    told = [float(weight) for weight in re.findall(r"<title>[^<]*: ([\d.]+)</title>", picture)]
+    assert told == pytest.approx(weights[weights > 0.00499].tolist(), abs=0.0006)
+    assert regard("inspect", copied, SENTENCE, "--figure", figure, "--title", "").status == 0
+    assert 'class="title"' not in figure.read_text(encoding="utf-8").split("</style>")[1]
+    assert fails("inspect", copied, SENTENCE, "--title", "a").code == "unsupported-option"
+    assert fails("inspect", copied, SENTENCE, "--all-heads").code == "unsupported-option"
+    assert fails("inspect", copied, SENTENCE, "--figure", tmp_path / "a.jpg").code == "unsupported-format"
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.pdf", b"%PDF-"), ("a.png", b"\x89PNG")])
+def test_a_figure_for_a_paper(copied: Path, tmp_path: Path, name: str, start: bytes) -> None:
+    pytest.importorskip("vl_convert")
+    assert regard("inspect", copied, SENTENCE, "--figure", tmp_path / name).status == 0
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
 def test_json(copied: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     values = json.loads(regard("inspect", copied, SENTENCE, "--json", "--output", page).out)
     assert (values["src"], values["prediction"]["translation"]) == (SENTENCE, translate_words(SENTENCE))
-    assert values["report"] == str(page) and values["svg"] is None
+    assert values["report"] == str(page) and values["figure"] is None
     encoder, decoder, cross = values["maps"]
     assert [encoder["name"], decoder["name"], cross["name"]] == ["encoder", "decoder", "cross"]
     assert np.shape(cross["weights"])[:2] == (2, 2)

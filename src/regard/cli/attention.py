@@ -1,7 +1,11 @@
-"""Attention maps for a terminal, as pictures and as plain values."""
+"""Attention maps for a terminal, as figures and as plain values."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
+from typer import Option
+
+from regard.cli.options import FigureFile, OptionGroup
 from regard.cli.screen import in_colour
 from regard.errors import UserError
 from regard.messages import Message, join_messages, localize
@@ -21,14 +25,51 @@ def draw_map(attention: "AttentionMap", layer: int | None = None, head: int | No
     return f"{localize(title)}\n\n{heatmap(matrix, attention.rows, attention.columns, colour=in_colour())}"
 
 
-def map_svg(attention: "AttentionMap", title: str, layer: int | None = None, head: int | None = None) -> str:
-    """The heat map as an SVG picture; `title`, shortened, is written before its own title."""
-    from regard.viz.content import truncate
-    from regard.viz.svg import heatmap_svg
+@dataclass(frozen=True)
+class FigureOptions(OptionGroup):
+    """A figure of attention weights: its file, its title, and what it shows."""
 
-    name, matrix = select_head(attention, layer, head)
-    titles = filter(None, (truncate(title, MAX_TITLE_CHARACTERS), name))
-    return heatmap_svg(matrix, attention.rows, attention.columns, "; ".join(map(localize, titles)))
+    title = "Figure"
+
+    figure: FigureFile = None
+    heading: Annotated[
+        str | None,
+        Option("--title", metavar="TEXT", show_default="the prediction, layer and head", help="Title of the figure."),
+    ] = None
+    all_heads: Annotated[
+        bool, Option("--all-heads", help="Draw every layer and head into the figure, as small heat maps.")
+    ] = False
+
+    def check(self) -> None:
+        """Raise a UserError if the figure cannot be written, or if there is none."""
+        from regard.viz.figures import check_figure
+
+        if self.figure is not None:
+            check_figure(self.figure)
+        elif self.heading is not None or self.all_heads:
+            problem = "`--title` and `--all-heads` are for a figure"
+            raise UserError(problem, "add `--figure FILE`", code="unsupported-option", where="figure")
+
+    def write(self, attention: "AttentionMap", summary: str, layer: int | None, head: int | None) -> None:
+        """Write the figure, if there is one."""
+        from regard.viz.figures import write_figure
+
+        if self.figure is not None:
+            write_figure(self.figure, self.draw(attention, summary, layer, head))
+
+    def draw(self, attention: "AttentionMap", summary: str, layer: int | None = None, head: int | None = None) -> str:
+        """The figure as SVG; `summary`, shortened, is the beginning of its usual title."""
+        from regard.viz.content import truncate
+        from regard.viz.svg import heads_svg, heatmap_svg
+
+        name, matrix = select_head(attention, layer, head)
+        name = kind_of(attention) if self.all_heads else name
+        usual = "; ".join(map(localize, filter(None, (truncate(summary, MAX_TITLE_CHARACTERS), name))))
+        title, tokens = usual if self.heading is None else self.heading, (attention.rows, attention.columns)
+        if self.all_heads:
+            names = localize(Message("layer {number}", number="{}")), localize(Message("head {number}", number="{}"))
+            return heads_svg(attention.weights, *tokens, title, names)
+        return heatmap_svg(matrix, *tokens, title)
 
 
 def select_head(attention: "AttentionMap", layer: int | None, head: int | None) -> "tuple[str, Array]":
@@ -46,11 +87,15 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
     selected = weights[number - 1]
     if layers == heads == 1 and len(weights[0, 0]) == 1:
         return attention.name, selected[0]
-    kind = Message("cross attention") if attention.name == "cross" else Message("attention")
     place = Message("layer {number} of {layers}", number=number, layers=layers)
     mean = Message("mean of {heads} heads", heads=heads)
     part = Message("head {head} of {heads}", head=head, heads=heads) if head else mean
-    return join_messages(", ", [kind, place, part]), selected[head - 1] if head else selected.mean(axis=0)
+    return join_messages(", ", [kind_of(attention), place, part]), selected[head - 1] if head else selected.mean(axis=0)
+
+
+def kind_of(attention: "AttentionMap") -> Message:
+    """Which attention it is, for a title."""
+    return Message("cross attention") if attention.name == "cross" else Message("attention")
 
 
 def map_values(attention: "AttentionMap") -> dict[str, object]:

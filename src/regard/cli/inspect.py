@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from regard.cli.attention import draw_map, map_svg, map_values
+from regard.cli.attention import FigureOptions, draw_map, map_values
 from regard.cli.documents import detect_source
 from regard.cli.options import (
     AsJson,
@@ -33,6 +33,7 @@ def inspect(
     text: Annotated[str, Argument(metavar="TEXT", help="Input for the model, as in `regard predict`.")],
     search: SearchOptions,
     model: ModelOptions,
+    figure: FigureOptions,
     target: Annotated[
         str | None, Option(metavar="TEXT", help="Show the attention for this output instead of the model's own.")
     ] = None,
@@ -44,7 +45,6 @@ def inspect(
         Path | None,
         Option("--output", "-o", "--html", metavar="FILE", show_default="RUN/inspect.html", help="HTML page to write."),
     ] = None,
-    svg: Annotated[Path | None, Option(metavar="FILE", help="Draw the heat map into this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a model's attention weights for one example.
@@ -58,35 +58,34 @@ def inspect(
 
     \b
     Examples:
-      regard inspect runs/dates "Sunday, November 15, 2026" --svg attention.svg
+      regard inspect runs/dates "Sunday, November 15, 2026" --figure attention.pdf
+      regard inspect translator "A dog runs." --to de --figure heads.png --all-heads --title ""
       regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
       regard inspect translator "A dog runs." --to de --html dog.html
       regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
     """
-    from regard.files import require_writable, write_text
     from regard.run.page_data import nbest_options
     from regard.viz.terminal import draw
 
-    if svg is not None:
-        require_writable(svg)
+    figure.check()
     loaded = model.load(run)
     options = search.changes() | direction_options(loaded, text, source, to)
     own_search = target is None and not options.keys() - {"from", "to"}
     searched = nbest_options(loaded) | options if own_search else options  # the page has the best outputs
     inspection = explain(loaded, text, target, searched)
     shown, (example, prediction) = inspection.maps[-1], inspection.pair
-    drawing = f"{draw(loaded.task.describe(example, prediction), panel())}\n\n{draw_map(shown, layer, head)}\n"
-    if svg is not None:
-        write_text(svg, map_svg(shown, loaded.task.describe(example, prediction).summary, layer, head))
+    described = loaded.task.describe(example, prediction)
+    drawing = f"{draw(described, panel())}\n\n{draw_map(shown, layer, head)}\n"
+    figure.write(shown, described.summary, layer, head)
     page = output or default_page(loaded.run.outputs)
     if page is not None:
         write_page(page, loaded, inspection, (layer, head), searched if target is None else None)
     if as_json:
         output_ = loaded.task.configure(**options).output(prediction)
         values = {**example, "prediction": output_, "maps": list(map(map_values, inspection.maps))}
-        return print_json({**values, "report": page and str(page), "svg": svg and str(svg)})
+        return print_json({**values, "report": page and str(page), "figure": figure.figure and str(figure.figure)})
     print_drawing(drawing)
-    return print_paths({Message("picture"): svg, Message("every layer and head"): page})
+    return print_paths({Message("picture"): figure.figure, Message("every layer and head"): page})
 
 
 def print_paths(written: dict[Message, Path | None]) -> None:

@@ -49,6 +49,10 @@ Layer = Annotated[int | None, Option("--layer", metavar="N", show_default="last 
 Head = Annotated[
     int | None, Option("--head", metavar="N", show_default="mean of all", help="Head number in the layer, from 1.")
 ]
+FigureFile = Annotated[
+    Path | None,
+    Option("--figure", "--svg", metavar="FILE", help="Draw a figure into this .svg, .pdf or .png file."),
+]
 Split = Annotated[str, Option("--on", metavar="test|valid", help="Which split to use.")]
 
 

@@ -15,8 +15,8 @@ from regard.cli.screen import ProgressLine, panel, print_error, print_json, repo
 from regard.cli.streams import STDIO, check_one_input, check_output
 from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
-from regard.files import require_writable, write_text
 from regard.messages import Message, join_messages, localize
+from regard.viz.figures import check_figure, write_figure
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
@@ -34,8 +34,11 @@ Split = Annotated[
 ]
 Picture = Annotated[
     Path | None,
-    Option(metavar="FILE", help="Only with tasks dependencies and parsing: draw the last tree into this SVG file."),
-]
+    Option(
+        "--figure", "--svg", metavar="FILE",
+        help="Only with tasks dependencies and parsing: draw the last tree into this .svg, .pdf or .png file.",
+    ),
+]  # fmt: skip
 
 
 def predict(
@@ -50,7 +53,7 @@ def predict(
     search: opt.SearchOptions,
     top: Top = None,
     split: Split = False,
-    svg: Picture = None,
+    figure: Picture = None,
     interactive: opt.Interactive = False,
     as_json: opt.AsJson = False,
     model: opt.ModelOptions,
@@ -77,7 +80,7 @@ def predict(
       regard predict runs/squad '{"question": "Who?", "context": "Ada was."}' --nbest 3
       regard predict runs/bert "Paris is the [MASK] of France."
       regard predict runs/wnut17 --interactive
-      regard predict runs/gum --split "Don't you see it?" --svg tree.svg
+      regard predict runs/gum --split "Don't you see it?" --figure tree.pdf
       regard predict runs/gum -i sentences.txt -o sentences.ptb --beam 4
     """
     check_output(output, input_)
@@ -86,16 +89,16 @@ def predict(
     loaded = model.load(run)
     options = search.changes() | ({} if top is None else {"top": top}) | ({"split_punctuation": True} if split else {})
     task = loaded.task.configure(**options)
-    if svg is not None and not task.has_picture:
-        problem = f"`--svg` needs a run of task dependencies or parsing, not {task.name}"
-        raise UserError(problem, "leave `--svg` out", code="unsupported-option", where="svg")
-    if svg is not None:
-        require_writable(svg)
+    if figure is not None and not task.has_picture:
+        problem = f"`--figure` needs a run of task dependencies or parsing, not {task.name}"
+        raise UserError(problem, "leave `--figure` out", code="unsupported-option", where="figure")
+    if figure is not None:
+        check_figure(figure)
     source = table_source(task, input_, table.settings(task))
     if interactive or streams.is_interactive(text is not None, input_ != STDIO):
         return ask_and_predict(loaded, options, as_json)
     last = predict_inputs(loaded, text, input_, source, output, options, as_json)
-    return write_text(svg, task.describe(*last).svg) if svg is not None and last is not None else None
+    return write_figure(figure, task.describe(*last).svg) if figure is not None and last is not None else None
 
 
 def predict_inputs(

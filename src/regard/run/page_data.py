@@ -35,8 +35,9 @@ SHOWN_HYPOTHESES = 5
 SECTIONS = ("result", "inside")
 STYLE = ("page.css", "views.css")
 PROGRAM = (
-    "elements.js", "texts.js", "tables.js", "examples.js", "matrix.js", "lines.js", "sentence.js", "explorer.js",
-    "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js", "tabs.js", "inspected.js", "page.js",
+    "elements.js", "texts.js", "tables.js", "examples.js", "figure.js", "matrix.js", "lines.js", "sentence.js",
+    "explorer.js", "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js", "tabs.js",
+    "inspected.js", "page.js",
 )  # fmt: skip
 MAX_NUMBERS = 1_500_000
 """Numbers of all heads that a file holds, about 8 MB; of a larger model it holds those of one layer."""

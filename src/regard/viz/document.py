@@ -20,10 +20,10 @@ from regard.files import JsonObject
 
 STYLE = ("page.css",)
 SERVED_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
 )
-"""A served page loads its own files and asks its own server, and nothing else."""
+"""A served page loads its own files and asks its own server, and nothing else; data: is a figure of its own."""
 
 
 def document(
@@ -41,7 +41,7 @@ def document(
     styled, script = style_text(style), program_text(program)
     policy = (
         f"default-src 'none'; script-src '{_policy_hash(script)}'; style-src '{_policy_hash(styled)}'; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
     inline = f"<style>{styled}</style>", f"<script>{script}</script>"
     return _fill(title, sections, words, data, policy, *inline)

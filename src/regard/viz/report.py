@@ -27,8 +27,8 @@ DRAWN_COLUMNS = 100
 """Width of a drawn tree."""
 SECTIONS = ("learning", "tables", "attention", "examples")
 PROGRAM = (
-    "elements.js", "curves.js", "tables.js", "texts.js", "examples.js", "matrix.js", "lines.js", "sentence.js",
-    "explorer.js", "report.js", "page.js",
+    "elements.js", "curves.js", "tables.js", "texts.js", "examples.js", "figure.js", "matrix.js", "lines.js",
+    "sentence.js", "explorer.js", "report.js", "page.js",
 )  # fmt: skip
 
 

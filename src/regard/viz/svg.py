@@ -34,6 +34,7 @@ text { fill: #e6edf3 }
 .less { fill: #ff9b54 }
 }"""
 CELL, LETTER = 22, 7.8  # pixels of a side, and of a terminal cell in that font
+SMALL_CELL = 15  # pixels of a side if there are many matrices: the names of tokens just fit
 LINE, MARGIN, LONGEST_LABEL = 20, 14, 24
 FAINT = 0.005
 """A weight below this share of full colour is not drawn: it would be invisible."""
@@ -71,6 +72,45 @@ def panels_svg(panels: Sequence[Panel], across: int = 3) -> str:
     drawn = [matrix(panel) for panel in panels]
     lines = [beside(drawn[start : start + across]) for start in range(0, len(drawn), across)]
     return page(above_each_other(lines))
+
+
+def heads_svg(
+    weights: ArrayLike,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str = "",
+    names: tuple[str, str] = ("layer {}", "head {}"),
+    full: float = 1.0,
+) -> str:
+    """Draw the weights of all heads (L, H, T, S) as small matrices: a row for each layer, a column for each head.
+
+    Tokens are named once: at the left of every layer, and above every head.
+    """
+    values = np.asarray(weights, dtype=np.float64)
+    layers, heads = values.shape[:2]
+    sides, tops = [label(name) for name in rows], [label(name) for name in columns]
+    left = LINE + max(map(measure, sides), default=0.0) + 8
+    above = LINE + 4 if title else 0
+    top = above + LINE + max(map(measure, tops), default=0.0) + 10
+    wide, high = SMALL_CELL * len(columns), SMALL_CELL * len(rows)
+    across, down = (max(size, *(measure(name) + LETTER for name in names)) + MARGIN for size in (wide, high))
+    parts = [text(0, 12, words(title), 'class="title"')] if title else []
+    for head in range(heads):
+        x = left + across * head
+        parts.append(text(x, above + 12, names[1].format(head + 1)))
+        parts += [upright(x + SMALL_CELL * n + 12, top - 6, name) for n, name in enumerate(tops)]
+    for layer in range(layers):
+        y = top + down * layer
+        parts.append(upright(12, y + high / 2, names[0].format(layer + 1), 'text-anchor="middle"'))
+        parts += [text(left - 6, y + SMALL_CELL * n + 12, name, 'text-anchor="end"') for n, name in enumerate(sides)]
+        for head in range(heads):
+            panel, x = Panel(values[layer, head], rows, columns, full=full), left + across * head
+            parts.append(f'<rect class="empty" x="{number(x)}" y="{number(y)}" width="{wide}" height="{high}"/>')
+            parts += cells(checked(panel), panel, x, y, SMALL_CELL)
+    scale = legend(full, bool((values < 0).any()), bool((values > 0).any()))
+    parts.append(moved(scale, left, top + down * layers))
+    reach = max(left + across * heads - MARGIN, left + scale.width, measure(title))
+    return page(Drawing(reach, top + down * layers + scale.height, "\n".join(parts)))
 
 
 def page(drawing: Drawing) -> str:
@@ -129,13 +169,13 @@ def matrix(panel: Panel) -> Drawing:
     return Drawing(width_of_all, top + high + 10 + scale.height, "\n".join(parts))
 
 
-def cells(weights: NDArray[np.float64], panel: Panel, left: float, top: float) -> list[str]:
+def cells(weights: NDArray[np.float64], panel: Panel, left: float, top: float, side: int = CELL) -> list[str]:
     """A square for every visible weight; its tooltip has the row, the column and the weight."""
     squares = []
     for (row, column), weight in np.ndenumerate(weights):
         share = min(1.0, abs(float(weight)) / panel.full)
         if share >= FAINT:
-            box = f'x="{number(left + CELL * column)}" y="{number(top + CELL * row)}" width="{CELL}" height="{CELL}"'
+            box = f'x="{number(left + side * column)}" y="{number(top + side * row)}" width="{side}" height="{side}"'
             names = " → ".join(name for name in (visible(panel.rows[row]), visible(panel.columns[column])) if name)
             label = html.escape(f"{names}: {weight:.3f}" if names else f"{weight:.3f}")
             kind = "more" if weight > 0 else "less"
@@ -182,6 +222,11 @@ def words(line: str) -> str:
 
 def text(x: float, y: float, shown: str, attributes: str = "") -> str:
     return f'<text x="{number(x)}" y="{number(y)}" {attributes}>{html.escape(shown)}</text>'.replace(" >", ">")
+
+
+def upright(x: float, y: float, shown: str, attributes: str = "") -> str:
+    """A text that reads from bottom to top, beginning (or with its middle) at a place."""
+    return text(x, y, shown, f'{attributes} transform="rotate(-90 {number(x)} {number(y)})"'.strip())
 
 
 def measure(shown: str) -> float:

@@ -11,9 +11,11 @@ function drawBeam(parent, tree, controls = null) {
     drawBeam(parent, tree, controls);
   } });
   toggle.checked = beam.pruned;
+  const picture = beamPicture(tree, reading);
   refill(parent, make("p", { class: "about" }, say("beam_about", { width: tree.width })),
-    make("div", { class: "controls" }, controls, make("label", { class: "tick-box" }, toggle, say("show_pruned"))),
-    beamLegend(), reading, make("div", { class: "scroll" }, beamPicture(tree, reading)));
+    make("div", { class: "controls" }, controls, make("label", { class: "tick-box" }, toggle, say("show_pruned")),
+      saveButtons("beam", "", () => [picture])),
+    beamLegend(), reading, make("div", { class: "scroll" }, picture));
 }
 
 function beamLegend() {

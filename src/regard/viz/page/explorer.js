@@ -168,7 +168,9 @@ function drawStage(stage, map) {
     reading.replaceChildren(...readOut(sheet, row, column));
   };
   const frame = make("div", { class: "scroll" });
-  stage.replaceChildren(caption, reading, frame, scale());
+  const title = `${called(map.name, "map_")}: ${headName(map, explorer.layer, explorer.head)}`;
+  const save = explorer.view === "sentence" ? null : saveButtons(`attention-${map.name}`, title, () => [view.focus]);
+  stage.replaceChildren(...[caption, reading, frame, make("div", { class: "below-stage" }, scale(), save)]);
   const view = VIEWS[explorer.view](sheet, stage.clientWidth, point);
   frame.append(view.element);
   view.element.addEventListener("pointerleave", (event) => {

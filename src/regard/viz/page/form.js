@@ -47,5 +47,6 @@ function drawAnswer() {
   if (app.problem) return refill(box, make("p", { class: "problem" }, app.problem));
   if (!app.result) return refill(box, make("p", { class: "soft" }, say("type_here")));
   return refill(box, ...app.result.output.map((value) => make("div", { class: "output", dir: "auto" }, nodesOf(value, null))),
-    app.result.output.length ? null : make("p", { class: "soft" }, say("nothing_found")));
+    app.result.output.length ? null : make("p", { class: "soft" }, say("nothing_found")),
+    app.result.output.some((value) => value.picture) ? saveButtons(app.run.task, "", () => [...box.querySelectorAll(".picture > svg")]) : null);
 }

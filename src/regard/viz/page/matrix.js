@@ -57,6 +57,8 @@ function matrixView(sheet, room, point) {
   const cover = draw("rect", { x: 0, y: 0, width: side + width, height: top + height, fill: "transparent" });
   const picture = draw("svg", { width: side + width + spare, height: top + height + 2, class: "matrix", role: "img",
     tabindex: 0, "aria-label": say("matrix_label", { rows: rows.length, columns: columns.length }) });
+  picture.tiles = () => draw("g", {}, [...sheet.values].map((value, n) => draw("rect", { width: size - 1, height: size - 1,
+    x: side + (n % columns.length) * size, y: top + Math.floor(n / columns.length) * size, fill: `rgb(${heat(sheet.lift(value)).join(", ")})` })));
   picture.append(cover, ...rowNames, ...columnNames, band, cell);
   const mark = (row, column) => {
     rowNames.forEach((name, r) => name.classList.toggle("chosen", r === row));

@@ -15,7 +15,10 @@ function drawTraining(panel) {
   const known = DATA.curves.length || DATA.rate.length;
   refill(panel, make("p", { class: "about" }, say("training_about")), known ? make("div", { class: "curves" })
     : make("p", { class: "soft" }, training.answered ? say("no_curves") : say("loading")));
-  if (known) drawCurves();
+  if (known) {
+    drawCurves();
+    panel.append(saveButtons("training", app.run.name, () => [...panel.querySelectorAll("svg.plot")]));
+  }
   if (!training.started) poll();
 }
 

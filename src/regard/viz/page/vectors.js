@@ -25,7 +25,7 @@ function drawVectors(parent, found) {
   };
   refill(parent, make("div", { class: "vector-map" }, make("figure", {}, picture,
     make("figcaption", { class: "soft" }, say("map_caption", { first: Math.round(100 * (found.shares[0] || 0)),
-      second: Math.round(100 * (found.shares[1] || 0)) }))), near));
+      second: Math.round(100 * (found.shares[1] || 0)) })), saveButtons("vectors", "", () => [picture])), near));
   if (points.length) show();
 }
 
