@@ -122,15 +122,9 @@ class Certificate:
         """The certificate as rows of a table: name, run, export, bound."""
         largest: str = Message("largest difference of {output}", output=self.output)
         rows = [(largest, "", f"{self.difference:.1e}", f"≤ {self.bounds.logits:g}")]
-        rows += [
-            (
-                Message("identical outputs, {name}", name=find_message(name)),
-                "",
-                f"{share:.1%}",
-                f"≥ {self.bound_of(name):.0%}",
-            )
-            for name, share in self.identical.items()
-        ]
+        for name, share in self.identical.items():
+            same = Message("identical outputs, {name}", name=find_message(name))
+            rows.append((same, "", f"{share:.1%}", f"≥ {self.bound_of(name):.0%}"))
         for name, (ours, theirs) in self.scores.items():
             bound = "" if name in UNBOUNDED else f"± {self.bounds.score:.2g}"
             rows.append((name, f"{ours:.2f}", f"{theirs:.2f}", bound))
