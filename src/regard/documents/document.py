@@ -12,6 +12,7 @@ The extension of a file name says its format; what is not text stays byte by byt
     .html          a page (html.py); also .htm and .xhtml
     .srt, .vtt     subtitles (subtitles.py)
     .po            messages of programs (lines.py)
+    .xliff         units of translation tools (xliff.py); also .xlf
     .docx, .pptx   Word and PowerPoint (ooxml.py in archive.py)
     .odt, .odp     OpenDocument: LibreOffice (xml.py in archive.py)
     .epub          books: pages (html.py in archive.py)
@@ -32,13 +33,14 @@ from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocum
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.documents.subtitles import read_srt, read_vtt
+from regard.documents.xliff import read_xliff
 from regard.errors import UserError
 
 __all__ = ["FORMATS", "FileDocument", "Link", "Segment", "SegmentTranslation", "open_document", "open_file"]
 
 FORMATS = ("text", "html")
 MAX_CHARACTERS = 10_000_000
-OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po"}
+OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po", ".xlf": ".xliff"}
 MAX_BYTES = 50_000_000
 MARKUP = 10
 """Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
@@ -63,12 +65,13 @@ TEXT_READERS: dict[str, Callable[[str, ReadOptions], TextDocument]] = {
     ".srt": read_srt,
     ".vtt": read_vtt,
     ".po": MessageDocument,
+    ".xliff": read_xliff,
 }
 BINARY_READERS: dict[str, Callable[[bytes, ReadOptions], FileDocument]] = {
     **{ending: partial(open_archive, ending) for ending in PARTS},
     ".epub": open_book,
 }
-MARKUP_FORMATS = frozenset({".html"})
+MARKUP_FORMATS = frozenset({".html", ".xliff"})
 """Text formats that declare their encoding, and can write any character as a number."""
 FILE_FORMATS = (*TEXT_READERS, *BINARY_READERS)
 
