@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.command import fails, regard
+from tests.documents.pdf_files import pdf
 from tests.documents.test_files import build_example, word_file
 
 from regard.cli.documents import read_glossary
@@ -57,7 +58,9 @@ def test_terms_of_a_glossary_are_used(trained: Path, tmp_path: Path) -> None:
         (("--format", "html", "--nbest", 2), "conflicting-options"),
         (("--format", "html", "--prefix", "x"), "conflicting-options"),
         (("--format", "lines", "--glossary", "x"), "conflicting-options"),
-        (("--format", "pdf"), "invalid-option"),
+        (("--format", "rtf"), "invalid-option"),
+        (("--format", "html", "-o", "a.docx"), "conflicting-options"),
+        (("--format", "pdf", "-o", "a.pdf"), "conflicting-options"),
         (("--format", "docx"), "damaged-file"),
     ],
 )
@@ -86,3 +89,12 @@ def test_a_compressed_document_is_a_document(trained: Path, tmp_path: Path) -> N
     file = tmp_path / "page.html.gz"
     file.write_bytes(gzip.compress(PAGE.encode()))
     assert regard("translate", trained, "-i", file).out == TRANSLATED
+
+
+def test_the_translation_of_a_pdf_file_is_text(trained: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pypdf")
+    file, output = tmp_path / "a.pdf", tmp_path / "a.txt"
+    file.write_bytes(pdf(["one two three"]))
+    assert fails("translate", trained, "-i", file, "-o", tmp_path / "b.pdf").code == "conflicting-options"
+    assert regard("translate", trained, "-i", file, "-o", output).status == 0
+    assert output.read_text(encoding="utf-8") == "eins zwei drei\n"

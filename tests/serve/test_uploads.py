@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from tests.conftest import TinyRun
+from tests.documents.pdf_files import pdf
 from tests.documents.test_archives import FILES as ARCHIVES
 from tests.serve.make import Client, make_app, stop
 
@@ -86,6 +87,14 @@ def test_archives_are_translated(client: Client, name: str) -> None:
     assert any(after.read(member) != before.read(member) for member in after.namelist())
 
 
+@pytest.mark.parametrize("source", ["en", "de"])
+def test_the_translation_of_a_pdf_file_is_text(client: Client, source: str) -> None:
+    pytest.importorskip("pypdf")
+    file = download(client, upload(client, "a.pdf", pdf(["one two three"]), source=source))
+    assert file.headers["content-disposition"] == "attachment; filename*=UTF-8''a_de.txt"
+    assert file.content == (b"eins zwei drei\n" if source == "en" else b"one two three\n")
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_translated_with_a_glossary(client: Client, name: str) -> None:
     content, expected = FILES[name]
@@ -128,7 +137,10 @@ def test_every_upload_has_a_name_of_its_own(client: Client) -> None:
 
 def test_settings_name_the_formats(client: Client) -> None:
     settings = client.get("/frontend/settings").json()
-    assert settings["filesTranslation"] and set(settings["supportedFilesFormat"]) >= {".txt", ".html", ".srt", ".docx"}
+    known = {*FILES, *ARCHIVES, "a.xliff"}
+    assert settings["filesTranslation"] and set(settings["supportedFilesFormat"]) >= {
+        Path(name).suffix for name in known
+    }
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import typer
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine, report
 from regard.cli.streams import STDIO
-from regard.documents.document import FILE_FORMATS, MAX_BYTES, file_format, open_file
+from regard.documents.document import FILE_FORMATS, MAX_BYTES, RESULTS, file_format, open_file
 from regard.errors import UserError
 from regard.messages import Message
 
@@ -62,9 +62,13 @@ class DocumentOptions(OptionGroup):
             raise UserError(problem, "set `--format text`", code="conflicting-options", where="glossary")
         return ending
 
-    def check(self, input_: str, **others: object) -> str:
-        """The format of the input; a UserError if there are options that are for lines only."""
+    def check(self, input_: str, output: str, **others: object) -> str:
+        """The format of the input; a UserError if there are options that are for lines only, or a wrong output."""
         ending = self.ending(input_)
+        result, name = RESULTS.get(ending, ending), file_format(output)
+        if ending and output != STDIO and name not in ("", result):
+            problem, remedy = f"the translation of {ending} is {result}, but `--output` is {output}", f"use {result}"
+            raise UserError(problem, remedy, code="conflicting-options", where="output")
         for name, value in others.items():
             if ending and value:
                 problem = f"`{name}` does not work with a document ({ending})"

@@ -108,7 +108,7 @@ def translate(
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO})
     nbest = (search.changes().get("nbest") or 1) > 1
     lines_only = {"--prefix": prefix, "--prefix-file": prefix_file, "--scores": scores, "--json": as_json}
-    is_document = documents.check(input_, **lines_only, **{"--nbest": nbest})
+    is_document = documents.check(input_, output, **lines_only, **{"--nbest": nbest})
     translator, options = model.load_translator(*runs or [TRANSLATOR]), search.changes()
     source, target = translator.task.languages.choose(source, target)
     if is_document:

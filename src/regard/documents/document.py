@@ -16,6 +16,7 @@ The extension of a file name says its format; what is not text stays byte by byt
     .docx, .pptx   Word and PowerPoint (ooxml.py in archive.py)
     .odt, .odp     OpenDocument: LibreOffice (xml.py in archive.py)
     .epub          books: pages (html.py in archive.py)
+    .pdf           the text (pdf.py); the result is text
 
 Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
 """
@@ -30,6 +31,7 @@ from regard.documents.encoded import EncodedDocument, TextDocument, decode
 from regard.documents.html import HtmlReader
 from regard.documents.lines import MessageDocument, read_text
 from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocument
+from regard.documents.pdf import open_pdf
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.documents.subtitles import read_srt, read_vtt
@@ -70,10 +72,13 @@ TEXT_READERS: dict[str, Callable[[str, ReadOptions], TextDocument]] = {
 BINARY_READERS: dict[str, Callable[[bytes, ReadOptions], FileDocument]] = {
     **{ending: partial(open_archive, ending) for ending in PARTS},
     ".epub": open_book,
+    ".pdf": open_pdf,
 }
 MARKUP_FORMATS = frozenset({".html", ".xliff"})
 """Text formats that declare their encoding, and can write any character as a number."""
 FILE_FORMATS = (*TEXT_READERS, *BINARY_READERS)
+RESULTS = {".pdf": ".txt"}
+"""Formats whose translation has a different one."""
 
 
 def open_document(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Literal
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from regard.documents.document import FILE_FORMATS, file_format
+from regard.documents.document import FILE_FORMATS, RESULTS, file_format
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.run.identification import Detected
@@ -330,7 +331,7 @@ class LibreTranslate:
                 "target": {"code": public_code(target), "name": name_of(target)},
             },
             "suggestions": False,
-            "supportedFilesFormat": list(FILE_FORMATS),
+            "supportedFilesFormat": [name for name in FILE_FORMATS if name != ".pdf" or find_spec("pypdf")],
         }
         return JSONResponse(described)
 
@@ -499,4 +500,4 @@ def safe_name(name: str) -> str:
 def translated_name(name: str, target: str) -> str:
     """The name of a translated file: a.txt -> a_de.txt."""
     path = PurePosixPath(safe_name(name))
-    return f"{path.stem}_{target}{path.suffix}"
+    return f"{path.stem}_{target}{RESULTS.get(file_format(name), path.suffix)}"

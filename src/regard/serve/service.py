@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
-from regard.documents.document import open_file
+from regard.documents.document import RESULTS, SegmentTranslation, file_format, open_file
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
@@ -243,8 +243,11 @@ class Service:
                     document = await asyncio.to_thread(read)
                     sample = " ".join(segment.text for segment in document.segments[:50])
                 (plan,) = await self._plan(TranslateRequest([sample], source, target))
-                if plan.run is None:
+                if plan.run is None and file_format(name) not in RESULTS:
                     return content
+                if plan.run is None:
+                    document = await asyncio.to_thread(read)
+                    return document.render([SegmentTranslation(segment.text) for segment in document.segments])
                 placeholders = require_translation(plan.run).task.languages.placeholders
                 language, to = plan.direction
                 read = partial(read, language=language, target=to, placeholders=placeholders)
