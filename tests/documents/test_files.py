@@ -23,7 +23,7 @@ def test_text_keeps_its_encoding_and_line_ends() -> None:
         assert translated("a.TXT", content, identity) == content
         assert translated("a.txt", content) == bom + ". TWO ONE\r\n\r\n  THREE\n".encode(encoding)
     assert refused("a.txt", b"\xff\xfa\x00x") == "bad-text"
-    assert refused("a.pdf", b"x") == "unsupported-file"
+    assert refused("a.rtf", b"x") == "unsupported-file"
     assert refused("a.txt", b"x" * 50_000_001) == "too-large"
 
 
