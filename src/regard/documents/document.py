@@ -13,6 +13,7 @@ The extension of a file name says its format; what is not text stays byte by byt
     .srt, .vtt     subtitles (subtitles.py)
     .po            messages of programs (lines.py)
     .xliff         units of translation tools (xliff.py); also .xlf
+    .md, .json     Markdown (markdown.py), and string values (json_values.py)
     .docx, .pptx   Word and PowerPoint (ooxml.py in archive.py)
     .odt, .odp     OpenDocument: LibreOffice (xml.py in archive.py)
     .epub          books: pages (html.py in archive.py)
@@ -29,7 +30,9 @@ from typing import Protocol
 from regard.documents.archive import PARTS, open_archive, open_book
 from regard.documents.encoded import EncodedDocument, TextDocument, decode
 from regard.documents.html import HtmlReader
+from regard.documents.json_values import JsonDocument
 from regard.documents.lines import MessageDocument, read_text
+from regard.documents.markdown import MarkdownReader
 from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocument
 from regard.documents.pdf import open_pdf
 from regard.documents.protecting import NO_TERMS, Glossary
@@ -42,7 +45,7 @@ __all__ = ["FORMATS", "FileDocument", "Link", "Segment", "SegmentTranslation", "
 
 FORMATS = ("text", "html")
 MAX_CHARACTERS = 10_000_000
-OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po", ".xlf": ".xliff"}
+OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po", ".xlf": ".xliff", ".markdown": ".md"}
 MAX_BYTES = 50_000_000
 MARKUP = 10
 """Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
@@ -68,6 +71,8 @@ TEXT_READERS: dict[str, Callable[[str, ReadOptions], TextDocument]] = {
     ".vtt": read_vtt,
     ".po": MessageDocument,
     ".xliff": read_xliff,
+    ".md": lambda text, options: MarkdownReader(options).read(text),
+    ".json": JsonDocument,
 }
 BINARY_READERS: dict[str, Callable[[bytes, ReadOptions], FileDocument]] = {
     **{ending: partial(open_archive, ending) for ending in PARTS},

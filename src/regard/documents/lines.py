@@ -15,6 +15,7 @@ from regard.documents.segment import Segment, SegmentTranslation
 from regard.errors import UserError
 
 _PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\}|<\d\d[\d:.]{4,12}>)|<")
+MAX_TAG = 2000
 BREAK = Token("open", "\n", "br")
 
 
@@ -51,7 +52,8 @@ def read_item(text: str, match: re.Match[str]) -> Item | None:
         return Item("empty", match[0], BREAK)
     if match["style"]:
         return Item("empty", match[0], Token("other", match[0]))
-    token = read_markup(text, match.start())
+    window = text[match.start() : match.start() + MAX_TAG]
+    token = read_markup(window, 0) if ">" in window else None
     if token is None or token.kind == "other":
         return None
     kind = "empty" if token.name in VOID or token.is_empty else token.kind

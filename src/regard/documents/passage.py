@@ -16,7 +16,7 @@ from typing import Protocol
 
 from regard.documents.projecting import Element, Gap, make_units, pieces, project
 from regard.documents.protecting import NO_TERMS, Glossary, Protected, find_protected
-from regard.documents.restoring import MaskedSentence, RestoredSentence, links_by_order, restore
+from regard.documents.restoring import MaskedSentence, RestoredSentence, links_by_order, restore, write
 from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.documents.sentences import (
     Span,
@@ -200,8 +200,10 @@ class Passage:
         """The translation of a sentence with its protected parts; the sentence itself if both are equal."""
         if translation is None or (translation.text == sentence.masked.rewriting.text and not self.spaced):
             masked = MaskedSentence.of(sentence.masked.source, sentence.masked.parts)
-            spans = word_spans(masked.source)
-            return restore(masked, masked.source, [(*span, *span) for span in spans], ())
+            links = [(*span, *span) for span in word_spans(masked.source)]
+            return write(
+                masked, masked.source, links, [(part.start, part.end, n) for n, part in enumerate(masked.parts)]
+            )
         restored = restore(sentence.masked, translation.text, translation.links, self.options.placeholders)
         restored = replace(restored, text=keep_blanks(sentence.masked.source, restored.text, restored.links))
         if not self.elements:
@@ -298,6 +300,8 @@ def join_spans(spans: Sequence[Span], parts: Sequence[Protected]) -> list[Span]:
         if joined and index >= 0 and parts[index].end > start:
             joined[-1] = joined[-1][0], end
         else:
+            while index >= 0 and parts[index].start >= (joined[-1][1] if joined else 0):  # a marker with a part
+                start, index = parts[index].start, index - 1
             joined.append((start, end))
     return joined
 

@@ -164,10 +164,11 @@ class TargetIndex:
     def boundary(self, place: int, parent: Node) -> int:
         """The character of the translation where an empty element at a place of the source goes."""
         first, following = self._visible(parent.start), self._visible(place)
+        is_root = parent.index < 0  # the blanks around the text are those of the source
         if first >= place:
-            return parent.begin
+            return parent.begin + (place - parent.start if is_root else 0)
         if following >= parent.end:
-            return parent.finish
+            return parent.finish - (parent.end - place if is_root else 0)
         glued = not self.source[place - 1].isspace() and not self.source[place].isalnum()
         gap = bisect_right(self.gaps, place, key=lambda item: item[0][0]) - 1
         if gap >= 0 and place <= self.gaps[gap][0][1]:
