@@ -180,10 +180,8 @@ def _combine(problems: Sequence[_Problem], source: str, count: int = 0) -> UserE
 
 
 def with_defaults(settings: type[Settings], values: SettingsTable, defaults: Defaults) -> SettingsTable:
-    """Return `values` with the defaults that they do not override.
-
-    A default of a group of several kinds applies if the chosen kind has this setting. Kinds come first.
-    """
+    """Return `values` with the defaults that they do not override. A default of a group of several kinds applies if the
+    chosen kind has this setting. Kinds come first."""
     result = copy.deepcopy(values)
     for key in sorted(defaults, key=lambda key: not key.endswith(".kind")):
         *groups, name = key.split(".")
@@ -292,10 +290,8 @@ def _explain_unknown(
 
 
 def _locate(settings: type[Settings], location: Sequence[int | str]) -> tuple[str, type[Settings]]:
-    """Return the key of a problem as the user wrote it, and the class of the group that it is in.
-
-    pydantic puts its own words between the names: the type of a union's member, or the kind that chose it.
-    """
+    """Return the key of a problem as the user wrote it, and the class of the group that it is in. pydantic puts its own
+    words between the names: the type of a union's member, or the kind that chose it."""
     names: list[str] = []
     holder, forms = settings, dict[str, type[Settings]]()
     for word in map(str, location):
@@ -345,10 +341,8 @@ class Setting:
 def describe(
     settings: type[Settings], defaults: Defaults | None = None, lists: bool = False, prefix: str = ""
 ) -> Iterator[Setting]:
-    """Yield every setting, depth first, with its default in the overlay `defaults` if it is there.
-
-    A group of several kinds is described kind by kind. With `lists`, the settings of a list's elements follow it.
-    """
+    """Yield every setting, depth first, with its default in the overlay `defaults` if it is there. A group of several
+    kinds is described kind by kind. With `lists`, the settings of a list's elements follow it."""
     for name, field in settings.model_fields.items():
         key, forms = f"{prefix}{name}", group_forms(field)
         for form in forms:

@@ -140,7 +140,6 @@ def compress(stream: BinaryIO, ending: str) -> BinaryIO:
 
 
 def digest(path: Path) -> str:
-    """Compute the sha256 of a file's content."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -328,7 +327,6 @@ def _restore(leftover: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

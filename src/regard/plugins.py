@@ -95,7 +95,6 @@ def installed_plugins() -> dict[str, str]:
 
 
 def plugin_files() -> list[Path]:
-    """The files in REGARD_PLUGINS."""
     names = filter(None, os.environ.get(PLUGINS, "").split(os.pathsep))
     return [Path(name).expanduser().resolve() for name in names]
 

@@ -58,10 +58,8 @@ def count_characters(value: object) -> int:
 
 
 def map_in_order(function: Callable[[C], R], chunks: Iterable[C], workers: int) -> Generator[R, None, None]:
-    """Apply a picklable function to every chunk in `workers` processes; results come in the order of the chunks.
-
-    A chunk is sent only when an earlier result was taken, so memory does not grow with the input.
-    """
+    """Apply a picklable function to every chunk in `workers` processes; results come in the order of the chunks. A
+    chunk is sent only when an earlier result was taken, so memory does not grow with the input."""
     chunks = iter(chunks)
     first = list(islice(chunks, SINGLE_PROCESS_CHUNKS + 1))
     if len(first) <= SINGLE_PROCESS_CHUNKS or workers == 1:

@@ -150,7 +150,6 @@ class Recipe(Settings):
 
     @property
     def compiles(self) -> bool:
-        """True if compilation is worth its time."""
         return True
 
     def training_in_steps(self, epoch: int) -> TrainingSettings:

@@ -86,10 +86,8 @@ class World:
 
 
 def open_world(settings: RuntimeSettings, alone: bool = False) -> World:
-    """Seed, choose device and precision, and join the process group if `torchrun` started this process.
-
-    With `alone` the process joins no group: variables of torchrun that are left in the environment are ignored.
-    """
+    """Seed, choose device and precision, and join the process group if `torchrun` started this process. With `alone`
+    the process joins no group: variables of torchrun that are left in the environment are ignored."""
     seed_everything(settings.seed)
     if settings.threads:
         torch.set_num_threads(min(settings.threads, max(MANY_THREADS, os.cpu_count() or 1)))

@@ -63,10 +63,8 @@ class _Open:
 
 
 def walk(tree: Tree) -> Iterator[tuple[Tree, bool]]:
-    """Every phrase twice, (phrase, True) before and (phrase, False) after what it holds; every word once, with True.
-
-    A generated tree can be deeper than Python's recursion limit, so there is no recursion in this file.
-    """
+    """Every phrase twice, (phrase, True) before and (phrase, False) after what it holds; every word once, with True. A
+    generated tree can be deeper than Python's recursion limit, so there is no recursion in this file."""
     stack = [(tree, True)]
     while stack:
         node, opens = stack.pop()
@@ -82,7 +80,6 @@ def leaves(tree: Tree) -> list[Tree]:
 
 
 def words(tree: Tree) -> list[str]:
-    """The sentence."""
     return [leaf.word for leaf in leaves(tree)]
 
 
@@ -153,10 +150,8 @@ def base_label(label: str) -> str:
 
 
 def normalize(tree: Tree) -> Tree | None:
-    """The tree that parsers learn: base labels, no traces, no empty phrases, and a ROOT around it.
-
-    Phrases with one child are kept, as every score counts them. A tree of nothing but traces gives None.
-    """
+    """The tree that parsers learn: base labels, no traces, no empty phrases, and a ROOT around it. Phrases with one
+    child are kept, as every score counts them. A tree of nothing but traces gives None."""
     stack: list[list[Tree]] = [[]]
     for node, opens in walk(tree):
         if not node.children:

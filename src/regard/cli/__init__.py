@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 
 from regard.errors import UserError
 
@@ -26,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     if arguments is None and sys.getfilesystemencoding() == "ascii" and not sys.flags.utf8_mode:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # LANG=C: texts are UTF-8 anyway
-    open_closed_streams()
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  (closed by `<&-`)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # UTF-8 in every locale
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -42,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
-            except OSError:  # nobody reads it
-                _discard(stream)
+            except OSError:  # nobody reads it: discard what is buffered, or the interpreter fails on it at the end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return _flushed(0)
 
 
@@ -60,13 +61,6 @@ def _failed(error: Exception) -> int:
     return USER_ERROR
 
 
-def open_closed_streams() -> None:
-    """Replace streams that are closed (`<&-`) by the null device."""
-    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
-    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-
-
 def _flushed(status: int) -> int:
     """Flush stdout; a closed pipe (`| head`) is not reported."""
     from regard.cli.screen import print_error
@@ -79,8 +73,3 @@ def _flushed(status: int) -> int:
             print_error(UserError(problem, "free disk space and run the command again", code="disk-full"))
         return USER_ERROR
     return status
-
-
-def _discard(stream: TextIO) -> None:
-    """Discard what is still buffered, so that the interpreter does not fail on it when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -33,8 +33,7 @@ def align(
     head: Head = None,
     by: Annotated[str, Option(metavar="words|tokens", help="Only with `--output`: units to align.")] = "words",
     output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write the alignment, e.g. 0-0 1-2 per pair."),
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the alignment, e.g. 0-0 1-2 per pair.")
     ] = None,
     save: Annotated[bool, Option("--save", help="Save the best head for translating documents.")] = False,
     as_json: AsJson = False,

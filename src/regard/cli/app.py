@@ -87,7 +87,6 @@ class Commands(TyperGroup):
 
 
 def find_function(name: str) -> Callable[..., None]:
-    """The function of a command."""
     attribute = f"{name}_" if iskeyword(name) else name
     function: Callable[..., None] = getattr(import_module(f"regard.cli.{attribute}"), attribute)
     return function
@@ -116,7 +115,6 @@ app = typer.Typer(
 
 
 def show_version(requested: bool) -> None:
-    """Print the version and exit."""
     if requested:
         typer.echo(f"regard {__version__}")
         raise typer.Exit

@@ -124,5 +124,4 @@ def last_checkpoints(run: "Run", count: int) -> list[Path]:
 
 
 def saved_names(run: "Run") -> str:
-    """The names of all checkpoints."""
     return ", ".join(path.name for path in run.checkpoints.all())

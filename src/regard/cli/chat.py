@@ -72,15 +72,11 @@ def converse(conversation: "Conversation", lines: Iterator[str], as_json: bool) 
             )
         elif word:
             last = conversation.reply_to(line)
-            output = to_json(reply_values(last)) if as_json else last.text
+            values = {"reply" if name == "text" else name: value for name, value in asdict(last).items()}
+            values.pop("tokens")
+            output = to_json(values) if as_json else last.text
         if output or not sys.stdin.isatty():
             print(output, flush=True)
-
-
-def reply_values(reply: "Reply") -> dict[str, object]:
-    """A reply as plain values, without its tokens."""
-    values = {name: value for name, value in asdict(reply).items() if name != "tokens"}
-    return {"reply" if name == "text" else name: value for name, value in values.items()}
 
 
 def explain(conversation: "Conversation", last: "Reply | None", as_json: bool) -> str:

@@ -110,7 +110,6 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def recipe_names() -> list[str]:
-    """The bundled recipes."""
     from regard.recipe_files import shipped_recipes
 
     return [path.stem for path in shipped_recipes()]
@@ -144,6 +143,5 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def setting_values() -> dict[str, list[str]]:
-    """The values to offer for each setting."""
     rows = (line.split("\t") for line in NAMES.read_text(encoding="utf-8").splitlines())
     return {name: values.split() or defaults.split() for name, values, defaults in rows}

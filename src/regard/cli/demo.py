@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from regard.cli import screen
 from regard.cli.attention import draw_map
 from regard.cli.options import AsJson, one_of
-from regard.cli.screen import (
-    ProgressLine,
-    in_colour,
-    print_drawing,
-    print_json,
-    print_result,
-    print_scores,
-    print_table,
-    report,
-)
+from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.cli.shell import as_called
 from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
 from regard.errors import UserError
@@ -131,16 +123,16 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
     points = [Point(step, loss) for step, loss in losses["train loss"] if math.isfinite(loss)]
     if points:
         loss, step = localize(Message("training loss")), localize(Message("step"))
-        print_drawing(f"\n{plot_text(Plot({loss: points}, x=step), colour=in_colour())}\n")
+        screen.print_drawing(f"\n{plot_text(Plot({loss: points}, x=step), colour=screen.in_colour())}\n")
     print_result(Message("on {count:,} inputs that are not in the training data:", count=len(evaluation.examples)))
-    print_scores([score for score in evaluation.scores if score.name in SHOWN_SCORES])
+    screen.print_scores([score for score in evaluation.scores if score.name in SHOWN_SCORES])
     pairs = list(zip(evaluation.examples, evaluation.predictions, strict=True))[:SHOWN_EXAMPLES]
     rows = []
     for example, prediction in pairs:
         correct = prediction["translation"] == example["tgt"]
         reference = "" if correct else example["tgt"]
         rows.append(["✓" if correct else "✗", example["src"], prediction["translation"], reference])
-    print_table(("", Message("input"), Message("output"), Message("reference")), rows)
+    screen.print_table(("", Message("input"), Message("output"), Message("reference")), rows)
     short = [pair for pair in pairs if pair[1]["parts"] == 1]  # a longer input is translated in parts
     if short:
         # The longest input with a correct output has the most attention weights.
@@ -149,7 +141,7 @@ def print_demo(model: "Model", evaluation: "Evaluation") -> None:
         )
         maps = model.task.attention(model.model, example, prediction)
         print_result(f"{example['src']}  →  {prediction['translation']}\n")
-        print_drawing(f"{draw_map(maps[-1])}\n")
+        screen.print_drawing(f"{draw_map(maps[-1])}\n")
 
 
 def next_steps(folder: Path, source: str) -> str:

@@ -14,9 +14,7 @@ from regard.messages import Message
 from regard.run_files import SPLITS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from regard.run.distill import Distilled
+    pass
 
 
 def distill(
@@ -58,7 +56,8 @@ def distill(
         directions = select_directions(translator.task, source, target)
         path = folder or translator.run.outputs / "distilled"
         distilled = [distill_split(translator, path, split, progress, direction, **options) for direction in directions]
-    setting = training_setting(split, distilled)
+    sources = [item.source for item in distilled]
+    setting = f"data.{split}={sources[0] if len(sources) == 1 else '[' + ', '.join(sources) + ']'}"
     if as_json:
         files = [{"src": str(item.src), "tgt": str(item.tgt), "lines": item.lines} for item in distilled]
         before = sum(item.before for item in distilled)
@@ -71,9 +70,3 @@ def distill(
         print_result(Message("{lines:,} sources and their translations: {src} and {tgt}", **vars(item)))
     command = f"regard train RECIPE {shlex.quote(setting)}"
     print_result(as_called(Message("use them for {split}: {command}", split=split, command=command)))
-
-
-def training_setting(split: str, distilled: "Sequence[Distilled]") -> str:
-    """The setting of `regard train` that uses the files."""
-    sources = [item.source for item in distilled]
-    return f"data.{split}={sources[0] if len(sources) == 1 else '[' + ', '.join(sources) + ']'}"

@@ -22,8 +22,7 @@ INDENT = " " * 6
 
 def doctor(
     recipe: Annotated[
-        str,
-        typer.Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`), or run folder."),
+        str, typer.Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`), or run folder.")
     ],
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")

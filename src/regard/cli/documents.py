@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine, report
-from regard.cli.streams import STDIO
+from regard.cli.streams import STDIO, open_output
 from regard.documents.document import FILE_FORMATS, MAX_BYTES, RESULTS, file_format, open_file
 from regard.errors import UserError
 from regard.messages import Message
@@ -116,11 +116,13 @@ class DocumentOptions(OptionGroup):
                 document = self.open(translator, name, read, (source, target))
         with ProgressLine(Message("translated sentences:")) as progress:
             translations = translate_segments(translator, document.segments, source, target, progress, **options)
-        write_output(document.render(translations), output, text is not None)
+        with open_output(output) as stream:
+            stream.flush()
+            stream.buffer.write(document.render(translations) + b"\n" * (text is not None and output == STDIO))
+            stream.buffer.flush()
 
     @property
     def terms(self) -> dict[str, str]:
-        """The terms of the glossary."""
         return read_glossary(self.glossary) if self.glossary else {}
 
     def open(self, translator: "Translator", name: str, content: bytes, direction: "Direction") -> "FileDocument":
@@ -138,25 +140,6 @@ def read_input(name: str) -> bytes:
         return sys.stdin.buffer.read(MAX_BYTES + 1)
     with open_binary(Path(name)) as stream:
         return stream.read(MAX_BYTES + 1)
-
-
-def write_output(content: bytes, name: str, line_end: bool) -> None:
-    """Write a document to stdout, to a device, or to a file that appears when it is complete."""
-    from regard.cli.streams import compress
-    from regard.files import io_errors, replacing
-
-    path = Path(name)
-    if name == STDIO:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content + b"\n" * line_end)
-        sys.stdout.buffer.flush()
-    elif path.exists() and not path.is_file():
-        with io_errors(path):
-            path.write_bytes(content)
-    else:
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
-            compress(temporary)
 
 
 def read_glossary(path: Path) -> dict[str, str]:

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from regard.cli import screen
 from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions, data_of_recipe
-from regard.cli.screen import (
-    ProgressLine,
-    print_comparison,
-    print_json,
-    print_result,
-    print_scores,
-    print_table,
-    report,
-)
+from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.messages import Message
 
 if TYPE_CHECKING:
@@ -94,7 +87,7 @@ def evaluate(
         return
     print_evaluation(evaluation)
     if comparisons:
-        print_comparison(comparisons, str(against), run)
+        screen.print_comparison(comparisons, str(against), run)
     print_result(Message("{work}; scores and predictions: {path}", work=describe_work(evaluation), path=path))
     if page is not None:
         print_result(Message("report: {page}", page=page))
@@ -143,11 +136,11 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     from regard.viz.report import column_title
 
     task = evaluation.task
-    print_scores(evaluation.scores)
+    screen.print_scores(evaluation.scores)
     for table in task.tables(evaluation.examples, evaluation.predictions, page=False) if evaluation.examples else ():
         if isinstance(table, Table):
             columns, numeric = ([column_title(name) for name in names] for names in (table.columns, table.numeric))
-            print_table(columns, table.texts(), numeric)
+            screen.print_table(columns, table.texts(), numeric)
     if unknown := unknown_labels(task, evaluation.examples):
         labels = ", ".join(unknown[:8])
         report(Message("note: labels that are not in the training data count as wrong: {labels}", labels=labels))

@@ -31,15 +31,13 @@ class ComparisonOptions(OptionGroup):
         float | None, typer.Option(metavar="X", min=0, help="Maximum difference between logits.")
     ] = None
     min_identical: Annotated[
-        float | None,
-        typer.Option(metavar="X", min=0, max=1, help="Minimum share of identical outputs, from 0 to 1."),
+        float | None, typer.Option(metavar="X", min=0, max=1, help="Minimum share of identical outputs, from 0 to 1.")
     ] = None
     max_score_change: Annotated[
         float | None, typer.Option(metavar="X", min=0, help="Maximum change in a score, in points.")
     ] = None
 
     def change(self, bounds: "Bounds") -> "Bounds":
-        """Replace the bounds that are given."""
         return bounds.change(self.max_difference, self.min_identical, self.max_score_change)
 
 

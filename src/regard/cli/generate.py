@@ -12,8 +12,7 @@ from regard.cli.streams import STDIO, check_one_input, check_output, input_lines
 def generate(
     run: RunFolder,
     prompt: Annotated[
-        str | None,
-        Argument(metavar="PROMPT", help="Text to continue; without PROMPT, each input line is a prompt."),
+        str | None, Argument(metavar="PROMPT", help="Text to continue; without PROMPT, each input line is a prompt.")
     ] = None,
     *,
     search: SearchOptions,

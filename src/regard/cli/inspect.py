@@ -6,19 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
+from regard.cli import options as opt
 from regard.cli.attention import FigureOptions, draw_map, map_values
 from regard.cli.documents import detect_source
-from regard.cli.options import (
-    AsJson,
-    Head,
-    Layer,
-    ModelOptions,
-    Options,
-    RunFolder,
-    SearchOptions,
-    SourceLanguage,
-    TargetLanguage,
-)
+from regard.cli.options import Options
 from regard.cli.screen import panel, print_drawing, print_json, print_result, report
 from regard.errors import UserError
 from regard.messages import Message
@@ -29,23 +20,23 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    run: RunFolder,
+    run: opt.RunFolder,
     text: Annotated[str, Argument(metavar="TEXT", help="Input for the model, as in `regard predict`.")],
-    search: SearchOptions,
-    model: ModelOptions,
+    search: opt.SearchOptions,
+    model: opt.ModelOptions,
     figure: FigureOptions,
     target: Annotated[
         str | None, Option(metavar="TEXT", help="Show the attention for this output instead of the model's own.")
     ] = None,
-    layer: Layer = None,
-    head: Head = None,
-    source: SourceLanguage = None,
-    to: TargetLanguage = None,
+    layer: opt.Layer = None,
+    head: opt.Head = None,
+    source: opt.SourceLanguage = None,
+    to: opt.TargetLanguage = None,
     output: Annotated[
         Path | None,
         Option("--output", "-o", "--html", metavar="FILE", show_default="RUN/inspect.html", help="HTML page to write."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Show a model's attention weights for one example.
 
@@ -89,7 +80,6 @@ def inspect(
 
 
 def print_paths(written: dict[Message, Path | None]) -> None:
-    """Print the files that were written, each with its title."""
     for title, path in written.items():
         if path is not None:
             print_result(Message("{key}: {value}", key=title, value=path))

@@ -146,7 +146,6 @@ def run(
 
 
 def report_seed(name: str, seed: int, seeds: int) -> None:
-    """Report that an experiment begins with a seed."""
     from regard.lab.texts import say
 
     report(say(language(), "seed", name=name, seed=seed, seeds=seeds))

@@ -59,7 +59,6 @@ def state_of(finished: Finished | None, spoken: Language) -> str:
 
 
 def list_values(experiment: Experiment, finished: Finished | None) -> JsonObject:
-    """An experiment in the list, as JSON values."""
     texts = experiment.texts
     return {
         "name": experiment.name,
@@ -149,5 +148,4 @@ def outcome_values(outcome: Outcome, folder: Path) -> JsonObject:
 
 
 def write_all_pages(folder: Path, docs: Path) -> None:
-    """Write the pages, and say how many."""
     report(say(language(), "written", docs=docs, count=len(write_pages(folder, docs))))

@@ -95,7 +95,6 @@ class SearchOptions(OptionGroup):
         ]
 
     def changes(self) -> Options:
-        """The options that were given."""
         return {name: value for name, value in self.values.items() if value is not None}
 
 

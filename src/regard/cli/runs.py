@@ -51,6 +51,5 @@ def runs(
 
 
 def row_of(facts: "Facts") -> list[str]:
-    """A run as the row of a table."""
     best = "" if facts.best is None else f"{facts.monitor} {facts.best:.4g}"
     return [facts.run, facts.task, facts.model, f"{facts.step:,}", best, facts.state]

@@ -150,14 +150,10 @@ def print_scores(scores: "Sequence[Score]") -> None:
     """One line per metric: its value and how it was computed."""
     from regard.viz.report import column_title
 
-    rows = [[column_title(score.name), format_score(score.value), score.signature] for score in scores]
+    values = (f"{score.value:.2f}" if score.value < MAX_WRITTEN_OUT else f"{score.value:.1e}" for score in scores)
+    rows = [[column_title(score.name), value, score.signature] for score, value in zip(scores, values, strict=True)]
     columns = (Message("metric"), Message("value"), Message("computed as"))
     print_table(columns, rows, right=("value",))
-
-
-def format_score(value: float) -> str:
-    """Two digits after the point; 5.2e+21 for a long number, as a perplexity per word can be."""
-    return f"{value:.2f}" if value < MAX_WRITTEN_OUT else f"{value:.1e}"
 
 
 def print_comparison(comparisons: "Sequence[Comparison]", base: str, run: str) -> None:
@@ -201,7 +197,6 @@ def truncation_note(truncated: int, number: int) -> Message:
 
 
 def in_colour() -> bool:
-    """True if stdout shows colours."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and has_escapes()
 
 

@@ -39,7 +39,6 @@ class ServerOptions(OptionGroup):
         ]
 
     def settings(self) -> "ServeSettings":
-        """The settings, checked."""
         from regard.serve.settings import read_settings
 
         return read_settings(self.values, warn=report)

@@ -23,7 +23,6 @@ CALL = re.compile(rf"(?<![\w./-])regard (?=(?:{'|'.join(COMMANDS)})\b)")
 
 
 def language() -> Literal["en", "zh"]:
-    """The language of the terminal."""
     return "zh" if is_chinese() else "en"
 
 

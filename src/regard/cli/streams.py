@@ -92,10 +92,8 @@ def check_one_input(**inputs: object) -> None:
 
 
 def make_prompt() -> Ask:
-    """Ask on the terminal, with line editing and a history if stdin and stdout are both the terminal.
-
-    Otherwise the title goes to stderr, and the answer is a line of stdin.
-    """
+    """Ask on the terminal, with line editing and a history if stdin and stdout are both the terminal. Otherwise the
+    title goes to stderr, and the answer is a line of stdin."""
     stdin = sys.stdin
     if stdin is sys.__stdin__ and isinstance(stdin, io.TextIOWrapper) and stdin.isatty() and sys.stdout.isatty():
         return _make_editor(stdin)

@@ -141,10 +141,8 @@ def is_table_name(name: str) -> bool:
 
 @contextmanager
 def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator[Write]":
-    """Write predictions to a file in the format of its ending: .csv, .tsv, .json, or else JSON lines.
-
-    A task may have a format of its own, for example CoNLL-U: for files of its ending, and for stdout unless `as_json`.
-    """
+    """Write predictions to a file in the format of its ending: .csv, .tsv, .json, or else JSON lines. A task may have a
+    format of its own, for example CoNLL-U: for files of its ending, and for stdout unless `as_json`."""
     from regard.data.records import file_ending
 
     with open_output(name) as stream:

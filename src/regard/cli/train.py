@@ -68,10 +68,8 @@ def train(
 def find_recipe_and_folder(
     source: str, settings: list[str], folder: Path | None, resume: bool
 ) -> tuple["Recipe", Path, bool]:
-    """The recipe, the folder of its run, and whether to resume.
-
-    A run folder has its own recipe. A folder that is not a run may have the name of a shipped recipe.
-    """
+    """The recipe, the folder of its run, and whether to resume. A run folder has its own recipe. A folder that is not a
+    run may have the name of a shipped recipe."""
     from regard.recipe_files import shipped_recipes
     from regard.run.run import Run, read_recipe
     from regard.run_files import RECIPE

@@ -11,19 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli import options as opt
 from regard.cli import streams
 from regard.cli.documents import DocumentOptions, detect_source
-from regard.cli.options import (
-    AsJson,
-    InputFile,
-    ModelOptions,
-    Options,
-    OutputFile,
-    SearchOptions,
-    SourceLanguage,
-    TableOptions,
-    TargetLanguage,
-)
+from regard.cli.options import Options
 from regard.cli.screen import ProgressLine, report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output
 from regard.cli.tables import read_rows, table_source
@@ -64,18 +55,18 @@ BEGINNING = 1000
 def translate(
     arguments: RunsAndText = None,
     *,
-    search: SearchOptions,
-    model: ModelOptions,
-    table: TableOptions,
+    search: opt.SearchOptions,
+    model: opt.ModelOptions,
+    table: opt.TableOptions,
     documents: DocumentOptions,
-    input_: InputFile = STDIO,
-    output: OutputFile = STDIO,
-    source: SourceLanguage = None,
-    target: TargetLanguage = None,
+    input_: opt.InputFile = STDIO,
+    output: opt.OutputFile = STDIO,
+    source: opt.SourceLanguage = None,
+    target: opt.TargetLanguage = None,
     prefix: Prefix = "",
     prefix_file: PrefixFile = None,
     scores: Scores = False,
-    as_json: AsJson = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Translate text of any size, one line of output for each line of input.
 
@@ -123,8 +114,7 @@ def translate(
     return job.write(lines, source, output)
 
 
-def input_lines(task: "Translation", input_: str, table: TableOptions, documents: DocumentOptions) -> Iterator[str]:
-    """The lines of the input, or the sources of a table."""
+def input_lines(task: "Translation", input_: str, table: opt.TableOptions, documents: DocumentOptions) -> Iterator[str]:
     pairs = table_source(task, input_, table.settings(task))
     if pairs:
         return (str(item["src"]) for _, item in read_rows(task, pairs))
@@ -171,11 +161,9 @@ class LineTranslation:
         return self.translator.task.configure(**self.options)
 
     def detect(self, text: str) -> str | None:
-        """The language of a text; None if it is not known."""
         return detect_source(self.translator.task.languages, self.target, text)
 
     def predict(self, lines: Iterable[str], source: str | None) -> "Iterator[tuple[Example, Prediction]]":
-        """Each line and its prediction."""
         from regard.run.translating import predict_texts
 
         examples, documents = with_prefixes(lines, self.prefixes), self.documents
@@ -185,10 +173,8 @@ class LineTranslation:
 
 
 def split_arguments(arguments: list[str], languages_given: bool = False) -> tuple[list[str], str | None]:
-    """The runs among the arguments, and the text after them; a UserError if a run does not exist.
-
-    An argument that is not a run is a text if it follows a run, or if languages are given.
-    """
+    """The runs among the arguments, and the text after them; a UserError if a run does not exist. An argument that is
+    not a run is a text if it follows a run, or if languages are given."""
     runs = list(takewhile(is_run, arguments))
     others = arguments[len(runs) :]
     if not others:
@@ -236,12 +222,10 @@ def plain_line(index: int, example: "Example", output: "Prediction") -> str:
 
 
 def scored_line(index: int, example: "Example", output: "Prediction") -> str:
-    """score, tab, text."""
     return f"{output['score'] or 0.0:.4f}\t{one_line(output['translation'])}"
 
 
 def json_line(index: int, example: "Example", output: "Prediction") -> str:
-    """One object."""
     return to_json({"source": example["src"], **output})
 
 

@@ -96,11 +96,8 @@ class EncodedText:
 def align(
     model: "Translator", examples: Sequence[str | Mapping[str, object]], translations: Sequence[str]
 ) -> list[tuple[Link, ...]]:
-    """Link every token of the translations to a source token; an empty text and a model without cross-attention have
-    no links.
-
-    If a text is longer than the model can read, only its beginning has links.
-    """
+    """Link every token of the translations to a source token; an empty text and a model without cross-attention have no
+    links. If a text is longer than the model can read, only its beginning has links."""
     pairs = encode_pairs(model, examples, translations)
     links: list[tuple[Link, ...]] = [()] * len(pairs)
     if not model.task.recipe.has_attention:
@@ -154,10 +151,8 @@ def encode_pairs(
 def cross_attentions(
     model: "Translator", pairs: Sequence[tuple[EncodedText, EncodedText]]
 ) -> Iterator[tuple[int, Array]]:
-    """The index and the weights (L, H, T + 1, S + 1) of every pair with text, longest first.
-
-    The last column is the end symbol of the source; language tags are left out.
-    """
+    """The index and the weights (L, H, T + 1, S + 1) of every pair with text, longest first. The last column is the end
+    symbol of the source; language tags are left out."""
     chosen = [n for n, (source, target) in enumerate(pairs) if source.spans and target.spans]
     lengths = [max(len(pairs[n][0].ids), len(pairs[n][1].ids)) + 1 for n in chosen]
     for group in groups_by_length(lengths, BATCH_TOKENS):

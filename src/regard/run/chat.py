@@ -50,7 +50,6 @@ class Conversation:
         self.reset()
 
     def reset(self) -> None:
-        """Start a new conversation."""
         self.turns: list[str] = []
         self.count = 0
 
@@ -86,7 +85,6 @@ class Conversation:
         return text[slice(*split_spans(text, tokenizer, max_tokens)[-1][0])]
 
     def explain(self, reply: Reply) -> list[AttentionMap]:
-        """The attention weights of a reply."""
         prediction = {"translation": reply.text, "hypotheses": [{"tokens": reply.tokens}]}
         return self.translator.task.attention(self.translator.model, {"src": reply.source}, prediction)
 

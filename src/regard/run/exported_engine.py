@@ -52,12 +52,10 @@ def is_exported(name: str, run: Run, checkpoint: str, quantization: str | None) 
 
 
 def open_target(name: str, run: Run, checkpoint: str, quantization: str | None) -> Target:
-    """The target that an engine's export is written for."""
     return TARGETS[name](Trained(run.task, run.folder, lambda: run.model(checkpoint)), quantization)
 
 
 def engine_folder(target: Target, run: Run, checkpoint: str) -> Path:
-    """The folder of the export that an engine reads."""
     return run.outputs / EXPORTS / f"{target.name}-{target.quantization}-{checkpoint}"
 
 

@@ -67,10 +67,8 @@ def export_run(
     limit: int = LIMIT,
     report: Report = lambda line: None,
 ) -> Exported:
-    """Write a checkpoint's model to the new `folder` and certify it; `quantization` is for ctranslate2 and onnx.
-
-    The comparison uses the run's validation data, or the lines of the file `sentences`; `bounds` changes its bounds.
-    """
+    """Write a checkpoint's model to the new `folder` and certify it; `quantization` is for ctranslate2 and onnx. The
+    comparison uses the run's validation data, or the lines of the file `sentences`; `bounds` changes its bounds."""
     folder = Path(folder)
     require_new_folder(folder)
     require_writable(folder)

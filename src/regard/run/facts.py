@@ -152,10 +152,8 @@ def source_text(source: Mapping[str, object]) -> str:
 
 
 def count_weights(path: Path) -> int | None:
-    """The number of weights in a safetensors file, from its header; None if it cannot be read.
-
-    The scales of 8-bit weights (training/quantization.py) are not counted.
-    """
+    """The number of weights in a safetensors file, from its header; None if it cannot be read. The scales of 8-bit
+    weights (training/quantization.py) are not counted."""
     try:
         with path.open("rb") as stream:
             size = int.from_bytes(stream.read(8), "little")

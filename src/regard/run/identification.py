@@ -62,10 +62,8 @@ def page_words(page: str) -> str:
 def known_languages(
     found: Sequence[Detected], known: Collection[str | None], sources: Collection[str]
 ) -> list[Detected]:
-    """The detected languages among those that runs know; none if the text is probably in another of `sources`.
-
-    That is so if the most probable language is not known, and the classifier does not know all of `sources`.
-    """
+    """The detected languages among those that runs know; none if the text is probably in another of `sources`. That is
+    so if the most probable language is not known, and the classifier does not know all of `sources`."""
     if found and found[0].language not in known and not set(sources) <= {item.language for item in found}:
         return []
     return [item for item in found if item.language in known]

@@ -65,11 +65,8 @@ class RunContent:
 
 
 def import_model(source: str | Path, folder: str | Path, allow_pickle: bool = False) -> Imported:
-    """Make the run `folder` from the model in `source`, completely or not at all.
-
-    `source` is a folder, or the file of weights in it. With `allow_pickle` the tensors of a pytorch_model.bin are read
-    if there are no others.
-    """
+    """Make the run `folder` from the model in `source`, completely or not at all. `source` is a folder, or the file of
+    weights in it. With `allow_pickle` the tensors of a pytorch_model.bin are read if there are no others."""
     source, folder = Path(source), Path(folder)
     require_new_folder(folder)
     if not source.exists():
@@ -165,7 +162,6 @@ def read_gpt2_run(files: ModelFiles) -> RunContent:
 
 
 def translation_run(model: MarianModel) -> RunContent:
-    """A translation model."""
     src, tgt = model.tokenizers
     joint = src is tgt
     values: SettingsTable = {

@@ -38,7 +38,6 @@ class Inspection:
 
     @property
     def pair(self) -> tuple[Example, Prediction]:
-        """The example and its prediction."""
         return self.explanation.example, self.explanation.prediction
 
     def arithmetic(self, name: str, layer: int, head: int) -> HeadArithmetic:
@@ -127,10 +126,8 @@ def has_beam(task: AnyTask) -> bool:
 
 
 def inspect_beam(model: Model, value: Input, **options: object) -> SearchTree:
-    """Search one sentence and record the beam; `beam` = 1 shows greedy search.
-
-    Of a translation through a third language it is the beam of the second step.
-    """
+    """Search one sentence and record the beam; `beam` = 1 shows greedy search. Of a translation through a third
+    language it is the beam of the second step."""
     task = model.task.configure(**options)
     if not has_beam(task):
         problem = f"the outputs of {model.run.folder} do not come from beam search"

@@ -101,10 +101,8 @@ class Model:
         engine: str = "torch",
         quantization: str | None = None,
     ) -> None:
-        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2 and onnx.
-
-        These two use the CPU by default, and onnx has no other device.
-        """
+        """`engine` is one of engines/choose.py; `quantization` is for ctranslate2 and onnx. These two use the CPU by
+        default, and onnx has no other device."""
         check_engine(len(runs), precision, engine, quantization, device)
         device = "cpu" if engine in EXPORTED_ENGINES and device == "auto" else device
         self.world = open_world(
@@ -149,7 +147,6 @@ class Model:
 
     @property
     def model(self) -> nn.Module:
-        """The model of the first run."""
         return self.models[0]
 
     @cached_property
@@ -208,10 +205,8 @@ class Model:
     def stream(
         self, inputs: Iterable[Input], *, where: str = "example", **options: Unpack[PredictOptions]
     ) -> Iterator[PlainPrediction]:
-        """A prediction for each input, any number of them, in order and in bounded memory.
-
-        An input is a dictionary or plain text (see `Task.parse`). Errors name the input as "`where` N".
-        """
+        """A prediction for each input, any number of them, in order and in bounded memory. An input is a dictionary or
+        plain text (see `Task.parse`). Errors name the input as "`where` N"."""
         return (prediction for _, prediction in self.stream_pairs(inputs, where=where, **options))
 
     def stream_pairs(
@@ -352,10 +347,8 @@ class Model:
     def embed(
         self, inputs: Input | Iterable[Input], features: Features | None = None, **options: Any
     ) -> Embedding | list[Embedding]:
-        """The vector of one input (a text, or a dictionary with a pair of texts), or a list for several.
-
-        Options are those of run/embedding.py: layers="-4:", pool="mean", ...
-        """
+        """The vector of one input (a text, or a dictionary with a pair of texts), or a list for several. Options are
+        those of run/embedding.py: layers="-4:", pool="mean", ..."""
         if isinstance(inputs, str | Mapping):
             return next(self.stream_embeddings([inputs], features, **options))
         return list(self.stream_embeddings(inputs, features, **options))
@@ -416,10 +409,8 @@ def translate(texts: Iterable[str], **options: Unpack[TranslateOptions]) -> list
 
 
 def translate(texts: str | Iterable[str], **options: Unpack[TranslateOptions]) -> str | list[str]:
-    """Translate a text, or each of several, with the bundled translator: translate("Hello", target="de").
-
-    Options are those of `Translator.translate`. The translator stays in memory for the next call.
-    """
+    """Translate a text, or each of several, with the bundled translator: translate("Hello", target="de"). Options are
+    those of `Translator.translate`. The translator stays in memory for the next call."""
     return bundled_translator().translate(texts, **options)
 
 

@@ -91,9 +91,7 @@ def nbest_options(model: Model) -> JsonObject:
 
 def prediction_json(model: Model, value: Input, chosen: int = 0) -> JsonObject:
     """A prediction in its own form, its best alternatives, and its attention maps, those of alternative `chosen`.
-
-    `problem` says why there are no maps, if the text is too long for them.
-    """
+    `problem` says why there are no maps, if the text is too long for them."""
     options = nbest_options(model)
     problem = None
     try:

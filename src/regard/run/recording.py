@@ -106,7 +106,6 @@ def record(model: nn.Module, call: Callable[[], object], prediction: Prediction)
 
 
 def logits(output: object) -> Tensor:
-    """The logits among the outputs of a model."""
     output = output[0] if isinstance(output, tuple) else output
     output = next(iter(vars(output).values())) if not isinstance(output, Tensor | OutputProjection) else output
     return output.logits() if isinstance(output, OutputProjection) else output
@@ -185,10 +184,8 @@ def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: object)
 
 @contextmanager
 def without(model: nn.Module, heads: Heads, layers: Layers) -> Iterator[None]:
-    """Run a model without some heads and layers until the end of the block.
-
-    The output of a head is zero before the output projection. A layer hands on its input unchanged.
-    """
+    """Run a model without some heads and layers until the end of the block. The output of a head is zero before the
+    output projection. A layer hands on its input unchanged."""
     names = module_names(model)
     attentions = {name: module for name, module in names.items() if isinstance(module, Attention)}
     blocks = {name: module for name, module in names.items() if isinstance(module, Layer)}

@@ -103,7 +103,6 @@ def monitor_curve(records: Sequence[Record], monitor: str) -> MonitorCurve | Non
 
 
 def learning_rate(records: Sequence[Record]) -> Points:
-    """The learning rate by step."""
     return [(item["step"], item["learning_rate"]) for item in records if item["kind"] == "train"]
 
 
@@ -138,10 +137,8 @@ def evaluation_report(
     max_examples: int = MAX_EXAMPLES,
     max_explained: int = MAX_EXPLAINED,
 ) -> Report:
-    """The page of an evaluation; the first `max_explained` of its examples have their attention maps.
-
-    `comparisons` are those with the run `against`.
-    """
+    """The page of an evaluation; the first `max_explained` of its examples have their attention maps. `comparisons` are
+    those with the run `against`."""
     records, task, pairs = read_metrics(model.run.folder), evaluation.task, evaluation.pairs
     shown = [ShownExample.of(task.describe(*pair)) for pair in pairs]
     examples: list[ShownExample] = []
@@ -168,7 +165,6 @@ def evaluation_report(
 
 
 def title_of(model: Model) -> str:
-    """The name of the run's folder."""
     return model.run.folder.absolute().name
 
 

@@ -63,7 +63,6 @@ class Evaluation:
 
     @property
     def pairs(self) -> list[tuple[Example, PlainPrediction]]:
-        """Each example with its prediction."""
         return list(zip(self.examples, self.predictions, strict=True)) or self.samples
 
     def to_json(self, texts: bool = True) -> JsonObject:
@@ -111,10 +110,8 @@ def is_frame(value: object) -> TypeGuard[Frame]:
 
 
 def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterator[Example]:
-    """The rows of a DataFrame as examples; columns have the names of the fields, or those in the recipe.
-
-    Without `targets`, only the inputs of a model are read. An empty cell (NaN) is a missing value.
-    """
+    """The rows of a DataFrame as examples; columns have the names of the fields, or those in the recipe. Without
+    `targets`, only the inputs of a model are read. An empty cell (NaN) is a missing value."""
     fields, data = task.recipe.fields, task.recipe.data
     sources = [source for split in ("train", "valid", "test") for source in getattr(data, split)]
     names = list(dict.fromkeys([*fields.inputs, *fields.required, *([fields.target] if targets else [])]))
@@ -137,7 +134,6 @@ def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterat
 
 
 def is_missing(value: object) -> bool:
-    """True for None, NaN, NaT and NA."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 

@@ -89,7 +89,6 @@ class Run:
 
     @cached_property
     def task(self) -> AnyTask:
-        """The task with the tokenizers and labels of this run."""
         self.check_manifest()
         return task_of(self.recipe).load(self.recipe, self.folder)
 
@@ -301,9 +300,7 @@ def check_start(start: Run, recipe: Recipe) -> None:
 
 def check_same_model(start: Run, recipe: Recipe) -> None:
     """Raise UserError if the weights of `start` do not fit the model of `recipe`; every differing setting is named.
-
-    Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense.
-    """
+    Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense."""
     theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
     theirs = task_of(recipe).starts.settings(start.recipe.task, "model", theirs)
     fixed = [name for name in theirs if not name.endswith("dropout")]

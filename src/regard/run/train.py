@@ -182,10 +182,8 @@ def check_folder(folder: Path) -> None:
 
 
 def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
-    """Make the run's folder, or open it to resume; a run with weights is never overwritten.
-
-    Settings that the recipe does not give are chosen from the training data, or are those of the run to resume.
-    """
+    """Make the run's folder, or open it to resume; a run with weights is never overwritten. Settings that the recipe
+    does not give are chosen from the training data, or are those of the run to resume."""
     if not (folder / RECIPE).exists():
         return Run.create(folder, choose_defaults(recipe, report))
     run = Run.open(folder)

@@ -149,7 +149,6 @@ class SegmentTask:
         return joined
 
     def example(self, segment: Segment, target: str | None) -> Example:
-        """The example that the model reads."""
         values = {"prefix": segment.prefix, "to": target if self.languages.tags else None}
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
 
@@ -356,10 +355,8 @@ def translate_segments(
 def detect_sources(
     languages: Languages, target: str | None, texts: Sequence[str], identify: Identify
 ) -> list[str | None]:
-    """The language of each text: the target, or one that the model translates to it.
-
-    None if it is probably another one, and if the model names no languages.
-    """
+    """The language of each text: the target, or one that the model translates to it. None if it is probably another
+    one, and if the model names no languages."""
     if not languages.directions:
         return [None] * len(texts)
     sources = [source for source, to in languages.pairs if to == target]

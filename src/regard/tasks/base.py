@@ -226,10 +226,8 @@ class Task(ABC, Generic[R, D]):
 
     @classmethod
     def prepare(cls, recipe: R, folder: Path, start: Path | None, report: Report) -> Self:
-        """Learn tokenizers and labels from the training data and write them to `folder`, unless they are there.
-
-        `start` is the folder of the run that training starts from, if any: its tokenizers are copied.
-        """
+        """Learn tokenizers and labels from the training data and write them to `folder`, unless they are there. `start`
+        is the folder of the run that training starts from, if any: its tokenizers are copied."""
         return cls.load(recipe, folder)
 
     @classmethod
@@ -343,10 +341,8 @@ class Task(ABC, Generic[R, D]):
         """An example, with or without its target, and its prediction, for every medium."""
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        """Scores of predictions against the targets of the examples, by the names `training.monitor` uses.
-
-        By default the means of `correct`, in percent.
-        """
+        """Scores of predictions against the targets of the examples, by the names `training.monitor` uses. By default
+        the means of `correct`, in percent."""
         correct = [self.correct(*pair) for pair in zip(examples, predictions, strict=True)]
         signature = Message("{count:,} examples", count=len(correct))
         means = {name: 100.0 * sum(item[name] for item in correct) / len(correct) for name in next(iter(correct), ())}

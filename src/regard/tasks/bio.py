@@ -34,10 +34,8 @@ def marks_entities(labels: Collection[str]) -> bool:
 
 
 def is_bio(labels: Collection[str]) -> bool:
-    """True if the tags are BIO: entity tags with O, and for every I-x its B-x.
-
-    If a B-x is missing, the tags are probably IOB1, where I-x may begin an entity.
-    """
+    """True if the tags are BIO: entity tags with O, and for every I-x its B-x. If a B-x is missing, the tags are
+    probably IOB1, where I-x may begin an entity."""
     begun = {f"B-{label[2:]}" for label in labels if label.startswith("I-")}
     return marks_entities(labels) and begun | {OUTSIDE} <= set(labels)
 

@@ -69,10 +69,8 @@ class ExpectedLoss(NamedTuple):
 
 
 class DoctorHooks(Generic[T, D]):
-    """What `regard doctor` cannot know without the task T, whose stores are D; the defaults fit every task.
-
-    `texts` and the hooks above it are called before the task has tokenizers and labels.
-    """
+    """What `regard doctor` cannot know without the task T, whose stores are D; the defaults fit every task. `texts` and
+    the hooks above it are called before the task has tokenizers and labels."""
 
     long_inputs: ClassVar[str] = ""
     """Treatment of an input of more than `max_length` tokens: "truncated", "split" or "read in windows"; empty if

@@ -145,9 +145,7 @@ def gather_choices(logits: Tensor, input_index: Tensor) -> Tensor:
 
 def choice_loss(f: Tensor, not_padding: Tensor, labels: Tensor, smoothing: float = 0.0) -> Loss:
     """Cross-entropy of f (E, C), where `not_padding`, against the right choices (E,), summed; IGNORE does not count.
-
-    Label smoothing spreads probability over the choices of the example.
-    """
+    Label smoothing spreads probability over the choices of the example."""
     labelled = labels != IGNORE
     log_p = F.log_softmax(f, dim=1).masked_fill(~not_padding, 0)
     right = labels.long().clamp(min=0)[:, None]

@@ -236,7 +236,6 @@ class Regression(Labelled[RegressionRecipe]):
 
 
 def labels_of(items: Sequence[Example]) -> list[str]:
-    """The labels of examples or predictions."""
     return [item["label"] for item in items]
 
 

@@ -238,7 +238,6 @@ class Dependencies(Labelled[DependenciesRecipe]):
     # ---- scores and display -----------------------------------------------------------------------------------------
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        """`uas` and `las`, in percent."""
         return attachment_scores(parses(predictions), parses(examples))
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
@@ -291,5 +290,4 @@ def head_log_probabilities(arcs: Tensor, window: TagWindow) -> Tensor:
 
 
 def parses(items: Sequence[Example]) -> list[Parse]:
-    """The trees of examples or predictions."""
     return [Parse(item["heads"], item["relations"]) for item in items]

@@ -71,7 +71,6 @@ class TextEncoding:
     """The mask in a text, for example [MASK]; "" if the model fills in none."""
 
     def module(self, model: nn.Module) -> TextEncoder:
-        """The text encoder of a model."""
         encoder = model.get_submodule(self.part)
         assert isinstance(encoder, TextEncoder)
         return encoder

@@ -57,7 +57,6 @@ def parse_json_line(line: str, where: str) -> Example | str:
 
 
 def option_names(options: Iterable[str]) -> str:
-    """Prediction options, quoted."""
     return ", ".join(f"`{name}`" for name in options)
 
 
@@ -69,7 +68,6 @@ def check_count(name: str, value: object) -> int:
 
 
 def missing_key(key: str, fields: Fields, where: str) -> UserError:
-    """The error for an example that lacks an input."""
     return UserError(f"{where} has no {key!r}", f"use the form {fields.json_form}", code="missing-key", where=where)
 
 

@@ -272,7 +272,6 @@ class Labelled(Task[L, Inputs]):
 
     @cached_property
     def splits(self) -> LabelledSplits:
-        """The labelled examples of the recipe."""
         return load_splits(self.recipe.data, self.recipe.fields)
 
     def read(self, split: str, sources: Sequence[Source] | None = None) -> Iterator[Example]:
@@ -372,10 +371,8 @@ class Labelled(Task[L, Inputs]):
 
     @cached_property
     def trained_with_pairs(self) -> bool | None:
-        """True if training examples have a second text; None if it is not known.
-
-        A run of an earlier version did not record it: then the first training example tells, or a `pair` in the recipe.
-        """
+        """True if training examples have a second text; None if it is not known. A run of an earlier version did not
+        record it: then the first training example tells, or a `pair` in the recipe."""
         data, fields = self.recipe.data, self.recipe.fields
         if "pair" not in fields.inputs or self.trained_inputs:
             return "pair" in self.trained_inputs
@@ -431,7 +428,6 @@ def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0, 
 
 @lru_cache
 def label_ids(labels: tuple[str, ...]) -> dict[str | None, int]:
-    """The output number of every label."""
     return {label: number for number, label in enumerate(labels)}
 
 

@@ -50,19 +50,8 @@ from regard.models.ngram import NGram, NGramSettings
 from regard.reading import check_text, read_text
 from regard.recipe import Recipe, Rules
 from regard.runtime import World
-from regard.tasks import sizing
-from regard.tasks.base import (
-    Example,
-    Exchange,
-    Prediction,
-    Report,
-    Search,
-    StartRules,
-    Task,
-    ValidationData,
-    device_of,
-    share_of,
-)
+from regard.tasks import base, sizing
+from regard.tasks.base import Example, Prediction, Search, Task, ValidationData, share_of
 from regard.tasks.checks import DoctorHooks, entropy
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names
@@ -222,13 +211,13 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     """The recurrent state after the last training segment, by `shard.name`."""
 
     name = "language"
-    exchange = Exchange("generate", "text-generation")
+    exchange = base.Exchange("generate", "text-generation")
     title = "the continuation of a text"
     command = "generate"
     variants = LANGUAGE_VARIANTS
     checks = LanguageChecks()
     recipe_type = LanguageRecipe
-    starts = StartRules(check=check_start)
+    starts = base.StartRules(check=check_start)
     one_shape = True
     options = tuple(DecodingSettings.model_fields)
     scored_by_examples = False
@@ -256,7 +245,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         return cls(recipe, load_tokenizer(folder / TOKENIZER), load_normalizer(recipe, folder))
 
     @classmethod
-    def prepare(cls, recipe: LanguageRecipe, folder: Path, start: Path | None, report: Report) -> Self:
+    def prepare(cls, recipe: LanguageRecipe, folder: Path, start: Path | None, report: base.Report) -> Self:
         data = recipe.data
         report_held_out(data, recipe.fields, report)
         if start is not None:
@@ -306,10 +295,8 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         return loss
 
     def _state_before(self, model: Any, batch: Batch) -> dict[str, Tensor]:
-        """The carried state; zeros at the beginning of the streams, and if their number has changed.
-
-        The tensors are changed in place, so that a CUDA graph finds them again. The model gets copies.
-        """
+        """The carried state; zeros at the beginning of the streams, and if their number has changed. The tensors are
+        changed in place, so that a CUDA graph finds them again. The model gets copies."""
         initial = model.initial_state(len(batch["source"]))
         for name, state in initial.items():
             key = f"{batch.shard}.{name}"
@@ -342,7 +329,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
     @torch.no_grad()
     def likelihood(self, model: Any, ids: Array) -> float:
         """-log p of a whole text (N,), in nats: with carried state, or with windows of `bptt` tokens that overlap."""
-        device, context = device_of(model), self.recipe.data.bptt
+        device, context = base.device_of(model), self.recipe.data.bptt
         if isinstance(model, NGram):
             text = torch.from_numpy(np.insert(ids.astype(np.int64), 0, EOS))
             return -float(model.log_probs(text.to(device))[1:].sum())
@@ -417,7 +404,7 @@ class Language(Task[LanguageRecipe, TokenizedText]):
         return {"continuations": [{key: item[key] for key in item if key != "tokens"} for item in texts]}
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
-        model(torch.tensor([[EOS, *prediction["continuations"][0]["tokens"]]], device=device_of(model)))
+        model(torch.tensor([[EOS, *prediction["continuations"][0]["tokens"]]], device=base.device_of(model)))
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
         """The attention between the tokens of the prompt and of its first continuation."""
@@ -458,10 +445,8 @@ def continue_lines(
 
 
 def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], finished: bool) -> list[AttentionMap]:
-    """The attention of a causal model over a line: a row is the token that is predicted, a column one before it.
-
-    The line begins after the end symbol of the line before. A line that is not finished has no row for its end.
-    """
+    """The attention of a causal model over a line: a row is the token that is predicted, a column one before it. The
+    line begins after the end symbol of the line before. A line that is not finished has no row for its end."""
     predicted = [*tokens, EOS] if finished else list(tokens)
     if len(predicted) > MAX_TOKENS_DRAWN:
         problem = f"the text has {len(predicted)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn"
@@ -479,10 +464,8 @@ def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], fini
 def segment_loss(
     model: nn.Module, batch: Batch, state: dict[str, Tensor], smoothing: float, name: str = "cross_entropy"
 ) -> tuple[Loss, dict[str, Tensor]]:
-    """Cross-entropy (or the loss `name`) of a segment, summed, given the state before it, and the state after it.
-
-    A bidirectional model adds the losses of both directions; the count and the likelihood are of the forward one.
-    """
+    """Cross-entropy (or the loss `name`) of a segment, summed, given the state before it, and the state after it. A
+    bidirectional model adds the losses of both directions; the count and the likelihood are of the forward one."""
     if not isinstance(unwrap(model), BidirectionalLanguageModel):
         projection, after = model(batch["source"], state)
         return projected_loss(projection, batch.labels, smoothing, name), after
@@ -495,7 +478,7 @@ def segment_loss(
 @torch.no_grad()
 def token_bits(model: Any, tokens: Sequence[int]) -> list[float]:
     """-log2 p of each token of a line, given those before it."""
-    ids = torch.tensor([EOS, *tokens], device=device_of(model))
+    ids = torch.tensor([EOS, *tokens], device=base.device_of(model))
     if isinstance(model, NGram):
         log_probs = model.log_probs(ids)[1:]
     else:

@@ -46,7 +46,6 @@ class Languages:
 
     @cached_property
     def codes(self) -> tuple[str, ...]:
-        """The codes of all languages."""
         return tuple(dict.fromkeys([*(code for pair in self.directions for code in pair), *self.tags]))
 
     @cached_property
@@ -77,10 +76,8 @@ class Languages:
         return known.get(code.lower()) or known.get(mains.get(main, ""), main)
 
     def find_pair(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
-        """This model's codes for a source and a target language.
-
-        A model that reads Chinese reads traditional characters too, and writes them only if it has a code for them.
-        """
+        """This model's codes for a source and a target language. A model that reads Chinese reads traditional
+        characters too, and writes them only if it has a code for them."""
         source, target = (self.find(code) if code else None for code in (source, target))
         if source == TRADITIONAL and source not in self.codes and (chinese := self.find("zh")) in self.codes:
             if target == chinese:
@@ -89,11 +86,8 @@ class Languages:
         return source, target
 
     def choose(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
-        """This model's codes for a direction; a missing target is the only one.
-
-        Raise UserError for an unknown language ("unknown-language") or direction ("unknown-pair"). Equal codes are
-        allowed: such a text stays as it is.
-        """
+        """This model's codes for a direction; a missing target is the only one. Raise UserError for an unknown language
+        ("unknown-language") or direction ("unknown-pair"). Equal codes are allowed: such a text stays as it is."""
         source, target = self.find_pair(source, target)
         for name, code in (("source", source), ("target", target)):
             if code and self.codes and code not in self.codes:

@@ -98,10 +98,8 @@ def model_on_meta(task: AnyTask) -> nn.Module:
 
 
 def load_model(task: AnyTask, weights: dict[str, Tensor], where: str) -> nn.Module:
-    """A model with the given weights, built without random initialisation.
-
-    Buffers that are constants and not weights (the slopes of ALiBi) are made on the CPU explicitly and kept.
-    """
+    """A model with the given weights, built without random initialisation. Buffers that are constants and not weights
+    (the slopes of ALiBi) are made on the CPU explicitly and kept."""
     model = model_on_meta(task)
     if next(model.parameters(), None) is None:  # the tables of an n-gram model have any size
         model = task.new_model()
@@ -134,10 +132,8 @@ def fit_closed_form(task: AnyTask, store: Any) -> nn.Module | None:
 
 
 def adapt_world(task: AnyTask, world: World) -> World:
-    """The world as a task uses it: padded batches have many shapes, so no CUDA graph and no compilation.
-
-    A loss of a plug-in may do what a graph cannot contain.
-    """
+    """The world as a task uses it: padded batches have many shapes, so no CUDA graph and no compilation. A loss of a
+    plug-in may do what a graph cannot contain."""
     fixed = (task.one_shape or is_packed(task, world)) and task.recipe.training.loss == "cross_entropy"
     compiled = world.compile and task.recipe.compiles
     return replace(world, compile=compiled) if fixed else replace(world, compile=False, capture=False)
@@ -234,9 +230,7 @@ def empty_prediction(task: AnyTask, example: Example) -> Prediction | None:
 
 def output_columns(task: AnyTask, prediction: Prediction) -> Prediction:
     """The printed part of a prediction as columns of a table, which are the same for all predictions of a run.
-
-    Probabilities by class are one column per class, p(CLASS); what the example has already is left out.
-    """
+    Probabilities by class are one column per class, p(CLASS); what the example has already is left out."""
     output = task.output(prediction)
     names = dict.fromkeys([*output, *task.optional_outputs])
     shares = {name: value for name, value in output.items() if isinstance(value, dict)}

@@ -185,7 +185,6 @@ def split_words(line: str) -> list[str]:
 
 
 def tree_of(brackets: str) -> Tree:
-    """Read one tree."""
     return next(parsed([brackets], "the tree"))
 
 

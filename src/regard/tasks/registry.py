@@ -84,7 +84,6 @@ def add_model(models: Registry[Any], usual: type[ModelSettings], settings: type[
 
 
 def recipe_types(base: type[Recipe]) -> Iterator[type[Recipe]]:
-    """Every class of recipes below `base`."""
     for recipe in base.__subclasses__():
         yield recipe
         yield from recipe_types(recipe)
@@ -96,7 +95,6 @@ def all_tasks() -> dict[str, type[AnyTask]]:
 
 
 def task_of(recipe: Recipe) -> type[AnyTask]:
-    """The task class of a recipe."""
     return all_tasks()[recipe.task]
 
 
@@ -106,10 +104,8 @@ def is_derived(recipe: Recipe, names: Sequence[str]) -> bool:
 
 
 def build_recipe(values: SettingsTable, source: str, allow_unused: bool = False) -> Recipe:
-    """Validate `values` as the recipe of their task; without a task they are of translation.
-
-    `allow_unused` accepts settings without effect, as in the recipes of older runs.
-    """
+    """Validate `values` as the recipe of their task; without a task they are of translation. `allow_unused` accepts
+    settings without effect, as in the recipes of older runs."""
     tasks, values = all_tasks(), current_names(values)
     name = values.get("task", DEFAULT_TASK)
     if not isinstance(name, str) or name not in tasks:

@@ -279,10 +279,8 @@ class Seq2Seq(Task[R, Pairs]):
         return pairs
 
     def validation_data(self, folder: Path, store: Pairs, world: World) -> ValidationData[Pairs]:
-        """Pairs within data.max_length: one line of a book would take the time and memory of all others together.
-
-        On a GPU, validation decodes with CUDA graphs, which is many times faster.
-        """
+        """Pairs within data.max_length: one line of a book would take the time and memory of all others together. On a
+        GPU, validation decodes with CUDA graphs, which is many times faster."""
         limit, engine = self.recipe.data.max_length, None
         rows, examples = store.within(limit), list(self.read("valid"))
         if not len(rows):

@@ -24,10 +24,8 @@ Array = npt.NDArray[np.float64]
 
 
 def best_tree(scores: Array) -> list[int]:
-    """s (W, W + 1), where s[i, j] scores node j as the head of word i + 1 -> the head of each word.
-
-    A word is never its own head, whatever its score.
-    """
+    """s (W, W + 1), where s[i, j] scores node j as the head of word i + 1 -> the head of each word. A word is never its
+    own head, whatever its score."""
     size = len(scores)
     if not size:
         return []

@@ -103,7 +103,6 @@ class Tagging(Labelled[TaggingRecipe]):
         return inputs
 
     def windows(self, example: Example) -> "list[TagWindow]":
-        """The windows of a sentence, one for each input."""
         return split_windows(self.tokenizer.tokenize_words(example["words"]), self.recipe.data.max_length - 2)
 
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
@@ -181,10 +180,8 @@ class TagWindow(NamedTuple):
 
 
 def split_windows(tokens: Encoding, max_tokens: int) -> list[TagWindow]:
-    """One window, or several with CONTEXT_SHARE of their tokens as context before, and as much after.
-
-    Between are as many whole words as fit. If a word does not fit, only its beginning is read.
-    """
+    """One window, or several with CONTEXT_SHARE of their tokens as context before, and as much after. Between are as
+    many whole words as fit. If a word does not fit, only its beginning is read."""
     if len(tokens) <= max_tokens:
         return [tag_window(tokens, 0, len(tokens), 0)]
     words, context = tokens.words, int(CONTEXT_SHARE * max_tokens)
@@ -217,15 +214,12 @@ def entity_list(words: Sequence[str], tags: Sequence[str]) -> list[Example]:
 
 
 def tags_of(items: Sequence[Example]) -> list[list[str]]:
-    """The tags of examples or predictions."""
     return [item["tags"] for item in items]
 
 
 def marked_words(words: Sequence[str], tags: Sequence[str]) -> Marked:
-    """A sentence with its entities marked; if the tags are not of entities, with every tag marked.
-
-    Its summary is "Ada Lovelace (PER), London (LOC)", or "the/DET dog/NOUN".
-    """
+    """A sentence with its entities marked; if the tags are not of entities, with every tag marked. Its summary is "Ada
+    Lovelace (PER), London (LOC)", or "the/DET dog/NOUN"."""
     starts = [0, *accumulate(len(word) + 1 for word in words)]  # of each word, which a blank follows
     pairs = list(zip(words, tags, strict=True))
     if marks_entities(tags):

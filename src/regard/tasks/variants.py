@@ -72,7 +72,6 @@ class VariantSet:
 
 
 def mask_predict(*iterations: int) -> tuple[tuple[str, JsonObject], ...]:
-    """One search for each number of mask-predict iterations."""
     return tuple((f"T\u00a0=\u00a0{number}", {"search": "mask_predict", "iterations": number}) for number in iterations)
 
 

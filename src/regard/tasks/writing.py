@@ -78,7 +78,6 @@ class TokenByToken:
         return [BOS, *target]
 
     def source_tokens(self, tokens: list[str]) -> list[str]:
-        """The names of the encoder's outputs."""
         return tokens
 
 
@@ -166,7 +165,6 @@ class MaskedTokens:
         return [*target, EOS]
 
     def source_tokens(self, tokens: list[str]) -> list[str]:
-        """The names of the encoder's outputs: a LENGTH token comes first."""
         return ["⟨length⟩", *tokens]
 
 
