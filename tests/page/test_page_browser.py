@@ -133,7 +133,7 @@ def test_the_beam_as_a_tree(open_page: OpenPage, served: Served) -> None:
     page.focus(".beam")
     page.keyboard.press("ArrowLeft")
     assert page.get_attribute(".beam g.pointed", "data-node") == str(path[1])
-    page.uncheck(".tick-box input")
+    page.uncheck("#inside .tick-box input")
     assert page.locator(".beam g[data-node]").count() == len(outcomes) - outcomes.count("pruned")
     widths = page.get_by_role("group", name="Beam size")
     widths.get_by_role("button", name="2", exact=True).click()

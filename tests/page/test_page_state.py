@@ -96,7 +96,8 @@ def test_a_long_text_scrolls_in_its_box(open_page: OpenPage) -> None:
     heights = {name: page.locator(name).bounding_box()["height"] for name in ("#source", ".mirror", "#output")}
     assert max(heights.values()) <= 301 and heights["#source"] == heights[".mirror"]
     page.evaluate("document.getElementById('source').scrollTop = 250")
-    page.wait_for_function("document.querySelector('.mirror').scrollTop === 250")
+    while page.evaluate("document.querySelector('.mirror').scrollTop") != 250:
+        page.wait_for_load_state()
     page.hover("#output .linked >> nth=0")
     assert page.evaluate("document.querySelector('.mirror').scrollTop") == 250, "marks stay below their words"
     widths = page.evaluate("['#source', '.mirror'].map((name) => document.querySelector(name).clientWidth)")

@@ -19,6 +19,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from regard import __version__
+from regard.documents.document import FILE_FORMATS
 from regard.documents.sentences import sentence_spans
 from regard.files import JsonObject
 from regard.run import page_data
@@ -35,8 +36,8 @@ STYLE = ("page.css", "views.css", "served.css")
 PROGRAM = (
     "elements.js", "texts.js", "tables.js", "examples.js", "curves.js", "figure.js", "matrix.js", "lines.js",
     "sentence.js", "explorer.js", "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js",
-    "tabs.js", "vectors.js", "client.js", "state.js", "form.js", "translation.js", "ask.js", "comparison.js",
-    "training.js", "shortcuts.js", "served.js", "page.js",
+    "tabs.js", "vectors.js", "client.js", "state.js", "tools.js", "choices.js", "form.js", "translation.js", "ask.js",
+    "comparison.js", "training.js", "shortcuts.js", "served.js", "page.js",
 )  # fmt: skip
 MAX_WIDTH = 10
 """The widest beam that the page may ask for."""
@@ -53,6 +54,12 @@ class TranslateText(Body):
     text: str
     source: Language | None = None
     target: Language | None = None
+    glossary: dict[str, str] = Field({})
+
+    def request(self, links: bool = False) -> TranslateRequest:
+        """The request of the service."""
+        given = [self.text], self.source, self.target
+        return TranslateRequest(*given, glossary=self.glossary, run=self.run, links=links)
 
 
 class PredictExample(Body):
@@ -119,19 +126,19 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
         directions = ([list(direction) for direction in run.directions] for run in service.runs.values())
         found = zip(await asyncio.gather(*calls), directions, strict=True)
         described = [{**run, "directions": pairs} for run, pairs in found]
-        return {"runs": described, "limit": settings.max_characters, "version": __version__}
+        limits = {"limit": settings.max_characters, "formats": FILE_FORMATS}
+        return {"runs": described, **limits, "version": __version__}
 
     @router.post("/translate")
     async def translate(body: TranslateText) -> JsonObject:
         """Translate a text, with links between the words and the spans of its sentences."""
-        request = TranslateRequest([body.text], body.source, body.target, run=body.run, links=True)
-        (translated,) = await service.translate(request)
+        (translated,) = await service.translate(body.request(links=True))
         return {**asdict(translated), "sentences": sentence_spans(body.text, translated.source)}
 
     @router.post("/translate/stream", response_class=StreamingResponse)
     async def translate_stream(body: TranslateText) -> StreamingResponse:
         """Translate a text and send its sentences as they become known (serve/streaming.py)."""
-        return TranslationEvents(service, TranslateRequest([body.text], body.source, body.target, run=body.run))
+        return TranslationEvents(service, body.request())
 
     @router.post("/predict")
     async def predict(body: PredictExample) -> JsonObject:

@@ -1,9 +1,10 @@
 // What a person asks of which run, and what the server answered.
 
 const app = {
-  runs: null, limit: 10000, run: null, other: "", inputs: {}, source: "", target: "", tab: "attention",
-  sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "", waiting: false, fixed: false,
+  runs: null, limit: 10000, formats: [], showsCode: false, run: null, other: "", inputs: {}, source: "", target: "", tab: "attention",
+  sentence: 0, chosen: 0, prefix: "", translated: null, result: null, tree: null, problem: "", waiting: false, fixed: false,
   typed: () => {
+    closeWordMenu();
     showBusy(currentExample() !== null);
     refreshLater();
   },
@@ -12,7 +13,7 @@ const app = {
     inspect();
   },
   chooseSentence: (number) => {
-    Object.assign(app, { sentence: number, chosen: 0 });
+    Object.assign(app, { sentence: number, chosen: 0, prefix: "" });
     inspect();
   },
 };
@@ -35,7 +36,9 @@ function drawAsk(parent) {
   document.querySelector("h1").textContent = say("title");
   if (!app.runs) return refill(parent, make("p", { class: "soft" }, app.problem || say("loading")), keyField());
   const form = make("div", { class: "form" });
-  refill(parent, runChooser(), form);
+  const tools = make("div", { class: "tools" });
+  refill(parent, runChooser(), form, tools);
+  drawTools(tools);
   return app.run.task === "translation" ? drawTranslation(form) : drawForm(form);
 }
 
@@ -83,14 +86,14 @@ function chooseRun(run, state = {}) {
 // Ask for everything again: the text or another field has changed.
 async function refresh() {
   if (!app.run) return null;
-  Object.assign(app, { chosen: 0, problem: "" });
+  Object.assign(app, { chosen: 0, problem: "", prefix: "" });
   const { run } = app;
   const count = countTyped();
   try {
     if (count > app.limit) throw new Error(say("too_long", { count: grouped(count), limit: grouped(app.limit) }));
     if (run.task === "translation" && (app.inputs.src || "").trim()) {
       const answer = await translateText({ run: run.name, text: app.inputs.src, source: app.source || null,
-        target: app.target || null });
+        target: app.target || null, glossary: glossaryTerms() });
       if (!answer) return null;
       if (answer.source === app.target && avoidLanguage(answer.source)) return refresh();
       Object.assign(app, { translated: answer, sentence: clamp(app.sentence, 0, Math.max(0, answer.sentences.length - 1)) });
@@ -104,11 +107,12 @@ async function refresh() {
 
 // The prediction of the chosen sentence or of the form, with its attention.
 async function inspect() {
-  const example = currentExample();
+  const example = exampleWith(app.prefix);
   showBusy(example !== null);
   try {
     const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen });
     if (result === null && example !== null) return;
+    if (app.prefix) app.translated = { ...app.translated, text: result.output[0], links: [] };
     Object.assign(app, { result, asked: example?.src || example, tree: null, trouble: "" });
     DATA.examples = result ? [{ source: result.input, reference: "", output: "", correct: null, maps: result.maps }] : [];
     explorer.example = 0;
@@ -148,6 +152,7 @@ function grouped(number) {
 
 function showAnswers() {
   showBusy(false);
+  showCode();
   if (app.run.task === "translation") drawTranslated();
   else drawAnswer();
   drawInside(document.getElementById("inside"));

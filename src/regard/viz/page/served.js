@@ -41,7 +41,7 @@ const VIEWS_INSIDE = {
     return drawAttention(panel);
   },
   arithmetic: (panel) => app.result?.maps.length ? drawArithmetic(panel, app.result.maps, (map, layer, head) => ask("head", "head",
-    { run: app.run.name, example: currentExample(), chosen: app.chosen, map: map.name, layer, head })) : refill(panel, waitingText()),
+    { run: app.run.name, example: exampleWith(app.prefix), chosen: app.chosen, map: map.name, layer, head })) : refill(panel, waitingText()),
   beam: (panel) => app.result ? showBeam(panel) : refill(panel, waitingText()),
   vectors: (panel) => drawVectorForm(panel),
   training: (panel) => drawTraining(panel),
@@ -62,7 +62,7 @@ async function showBeam(panel) {
     showBeam(panel);
   }));
   try {
-    app.tree ??= await ask("beam", "beam", { run: app.run.name, example: currentExample(), width: app.width || null });
+    app.tree ??= await ask("beam", "beam", { run: app.run.name, example: exampleWith(app.prefix), width: app.width || null });
     if (app.tree && panel.isConnected) drawBeam(panel, app.tree, controls);
   } catch (error) {
     refill(panel, make("p", { class: "problem" }, error.message));
@@ -97,7 +97,7 @@ function drawVectorForm(panel) {
 async function start() {
   try {
     const answer = await ask("runs", "runs");
-    Object.assign(app, { runs: answer.runs, limit: answer.limit, problem: "" });
+    Object.assign(app, { runs: answer.runs, limit: answer.limit, formats: answer.formats, problem: "" });
     DATA.facts = [];
     const state = takeState();
     chooseRun(answer.runs.find((run) => run.name === (state.run || remembered("run"))) || answer.runs[0], state);
@@ -117,6 +117,7 @@ function beginTyping() {
 }
 
 document.addEventListener("keydown", shortcutKeys);
+document.addEventListener("pointerdown", (event) => event.target.closest("#word-menu") || closeWordMenu());
 window.addEventListener("pagehide", keepState);
 window.addEventListener("hashchange", () => {
   if (app.runs && window.location.hash.includes("=")) start();

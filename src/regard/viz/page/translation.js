@@ -23,6 +23,13 @@ function drawTranslation(parent) {
     },
     onpointermove: (event) => showLinks(app.translated && linksAt(app.translated.links, placeUnder(event))),
     onpointerleave: () => showLinks(null),
+    ondragover: (event) => event.dataTransfer.types.includes("Files") && event.preventDefault(),
+    ondrop: (event) => {
+      const [file] = event.dataTransfer.files;
+      if (!file) return;
+      event.preventDefault();
+      translateFile(file, document.getElementById("file-note"));
+    },
     onclick: chooseSentenceAtCaret,
     onkeyup: chooseSentenceAtCaret });
   source.value = app.inputs.src || "";
@@ -30,14 +37,15 @@ function drawTranslation(parent) {
     document.querySelector(".mirror").scrollTop = source.scrollTop;
   });
   const output = make("div", { class: "field output", id: "output", tabindex: 0, role: "textbox", "aria-readonly": "true",
-    "aria-label": say("translated_text"), "aria-live": "polite", dir: "auto" });
+    "aria-label": say("translated_text"), "aria-live": "polite", dir: "auto", onclick: openWordMenu });
   refill(parent, make("div", { class: "boxes" },
     make("div", { class: "box" }, languageBar("source"), make("div", { class: "typed" },
       make("div", { class: "mirror field", "aria-hidden": "true", dir: "auto" }), source),
-    make("div", { class: "below" }, make("span", { class: "soft figure", id: "count" }))),
+    make("div", { class: "below" }, make("span", { class: "soft figure", id: "count" }), fileButton())),
     make("div", { class: "box" }, languageBar("target"), output,
-      make("div", { class: "below" }, make("span", { class: "soft figure", id: "score" }), busySign(),
-        make("button", { type: "button", class: "plain-button", id: "copy", onclick: copyTranslation }, say("copy"))))),
+      make("div", { class: "below" }, make("span", { class: "soft figure", id: "score" }), busySign(), unsureBox(),
+        make("button", { type: "button", class: "plain-button", id: "copy",
+          onclick: (event) => copyText(event.currentTarget, app.translated?.text || "", say("copy")) }, say("copy"))))),
   samples(), make("div", { id: "best" }));
   linkKeys(output, showLinks, () => app.translated?.links || [], TARGET_START);
   countCharacters();
@@ -170,6 +178,7 @@ function drawTranslated() {
   const first = guess?.confidence >= PROBABLE ? guess : null;
   if (detected) detected.textContent = first ? `${languageName(first.language)} ${Math.round(100 * first.confidence)} %` : "";
   score.textContent = app.result && Number.isFinite(app.result.score) ? `${say("output_score")} ${written(app.result.score, 2)}` : "";
+  markUnsure();
   refill(best, sentenceChooser(), alternatives(app.result?.hypotheses || [], app.chosen, app.choose));
 }
 
@@ -224,19 +233,4 @@ function chooseSentenceAtCaret(event) {
   const place = [...event.target.value.slice(0, event.target.selectionStart)].length;
   const found = sentences.findIndex(([start, end]) => start <= place && place <= end);
   if (found >= 0 && found !== app.sentence) app.chooseSentence(found);
-}
-
-async function copyTranslation(event) {
-  const button = event.currentTarget;
-  const text = app.translated?.text || "";
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    window.getSelection().selectAllChildren(document.getElementById("output")); // a person can copy it
-    return;
-  }
-  button.textContent = say("copied");
-  button.addEventListener("blur", () => {
-    button.textContent = say("copy");
-  }, { once: true });
 }
