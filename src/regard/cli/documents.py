@@ -77,11 +77,7 @@ class DocumentOptions(OptionGroup):
         return ending
 
     def check_lines(self, input_: str, task: "AnyTask") -> None:
-        """Raise a UserError if the extension of the input says that it is not lines of text.
-
-        Lines are in files without an extension, in .txt files, in files named after a language, e.g. test.de, and in
-        files with the extension of the run's own data.
-        """
+        """Raise a UserError unless the input has no extension, .txt, a language code, or that of the run's data."""
         from regard.data.records import file_ending
         from regard.run_files import SPLITS
 

@@ -10,23 +10,25 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
 from urllib.parse import unquote
 
 from regard.documents.encoded import EncodedDocument, TextDocument, decode
 from regard.documents.html import HtmlReader
 from regard.documents.markup import Token, names
-from regard.documents.ooxml import DRAWING, WORD, RunReader
-from regard.documents.passage import ReadOptions, TemplateDocument
+from regard.documents.ooxml import DRAWING, RunReader
+from regard.documents.passage import ReadOptions
 from regard.documents.segment import Segment, SegmentTranslation
-from regard.documents.xml import CONTROLS, MixedReader, Vocabulary, check_xml, damaged, tokenize_xml
+from regard.documents.xml import ENTITIES, MixedReader, Vocabulary, check_xml, damaged, tokenize_xml
 
 MAX_ENTRIES, MAX_TOTAL, MAX_PART, MAX_RATIO = 5_000, 200_000_000, 30_000_000, 200
 SMALL = 10_000_000
 """Bytes below which it does not matter how much an archive is compressed."""
 Reader = Callable[[str, ReadOptions], TextDocument]
-"""Reads the text of a member."""
 Choose = Callable[[Mapping[str, bytes]], Mapping[str, Reader]]
-"""Finds the members with text, and how each is read."""
+"""Reads the text of a member; finds the members with text, and how each is read."""
 
 
 class ArchiveDocument:
@@ -51,14 +53,7 @@ class ArchiveDocument:
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.comment = self.comment
             for entry, data in self.entries:
-                copy = zipfile.ZipInfo(entry.filename, entry.date_time)
-                copy.compress_type, copy.comment, copy.create_system = (
-                    entry.compress_type,
-                    entry.comment,
-                    entry.create_system,
-                )
-                copy.external_attr, copy.internal_attr = entry.external_attr, entry.internal_attr
-                archive.writestr(copy, texts.get(entry.filename, data))
+                archive.writestr(copy(entry), texts.get(entry.filename, data))
         return buffer.getvalue()
 
 
@@ -105,82 +100,50 @@ OPEN_DOCUMENT = Vocabulary(
 )
 CONTENTS = Vocabulary(paragraphs=names("text"))
 """The table of contents of an old .epub file, toc.ncx."""
-CDATA_END = re.compile(r"(<!\[CDATA\[.*?\]\]>)|\]\]>", re.DOTALL)
-
-
-def read_word(text: str, options: ReadOptions) -> TextDocument:
-    return RunReader(options, words=WORD).read(text)
 
 
 def read_drawing(text: str, options: ReadOptions) -> TextDocument:
     return RunReader(options, words=DRAWING).read(text)
 
 
-def read_open_document(text: str, options: ReadOptions) -> TextDocument:
-    return MixedReader(options, words=OPEN_DOCUMENT).read(text)
-
-
-class PageDocument(TemplateDocument):
-    """A page that is XML: text without control characters and without the end of CDATA."""
-
-    def finish(self, text: str) -> str:
-        return CDATA_END.sub(lambda match: match[1] or "]]&gt;", text).translate(dict.fromkeys(CONTROLS))
-
-
 def read_page(text: str, options: ReadOptions) -> TextDocument:
     page = HtmlReader(options).read(text)
-    return PageDocument(page.template, page.slots)
+    page.slots = [replace(slot, entities={**ENTITIES, **slot.entities}) for slot in page.slots]  # a page that is XML
+    return page
 
 
-PARTS: dict[str, tuple[str, dict[str, Reader]]] = {
-    ".docx": (
-        r"word/document\d*\.xml",
-        {
-            r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml": read_word,
-            r"word/(?:diagrams/(?:data|drawing)|charts/chart)\d*\.xml": read_drawing,
-        },
-    ),
-    ".pptx": (
-        r"ppt/presentation\.xml",
-        {r"ppt/(?:slides/slide|notesSlides/notesSlide|diagrams/(?:data|drawing)|charts/chart)\d*\.xml": (read_drawing)},
-    ),
-    ".odt": (r"content\.xml", {r"(?:content|styles)\.xml": read_open_document}),
-    ".odp": (r"content\.xml", {r"(?:content|styles)\.xml": read_open_document}),
+PAGES: dict[str, Reader] = {
+    "application/xhtml+xml": read_page,
+    "application/x-dtbncx+xml": lambda text, options: MixedReader(options, words=CONTENTS).read(text),
 }
-"""By format the member that must be there, and the members with text; both are patterns."""
+DRAWINGS = r"(?:slides/slide|notesSlides/notesSlide|diagrams/(?:data|drawing)|charts/chart)\d+\.xml"
+WORDS = r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml"
+WORD_PARTS: dict[str, Reader] = {
+    WORDS: lambda text, options: RunReader(options).read(text),
+    f"word/{DRAWINGS}": read_drawing,
+}
+SLIDE_PARTS: dict[str, Reader] = {f"ppt/{DRAWINGS}": read_drawing}
+OPEN_DOCUMENT_PARTS: dict[str, Reader] = {
+    r"(?:content|styles)\.xml": lambda text, options: MixedReader(options, words=OPEN_DOCUMENT).read(text)
+}
 
 
-def open_archive(ending: str, content: bytes, options: ReadOptions) -> ArchiveDocument:
-    """Open a Word, PowerPoint or OpenDocument file."""
-    required, readers = PARTS[ending]
-
-    def choose(members: Mapping[str, bytes]) -> dict[str, Reader]:
-        if not any(re.fullmatch(required, name) for name in members):
-            raise damaged(f"it is not a {ending} file: it has no {required}".replace("\\", ""))
-        found = ((name, read) for name in members for part, read in readers.items() if re.fullmatch(part, name))
-        return dict(found)
-
-    return ArchiveDocument(content, options, choose)
-
-
-def open_book(content: bytes, options: ReadOptions) -> ArchiveDocument:
-    """Open an .epub file: its pages, and the old table of contents."""
-    return ArchiveDocument(content, options, choose_pages)
+def choose_parts(required: str, readers: Mapping[str, Reader], members: Mapping[str, bytes]) -> dict[str, Reader]:
+    """The members whose names match a pattern; one must match the required pattern."""
+    if not any(re.fullmatch(required, name) for name in members):
+        raise damaged(f"it has no {required}".replace("\\", "").replace("d*", ""))
+    return {name: read for name in members for part, read in readers.items() if re.fullmatch(part, name)}
 
 
 def choose_pages(members: Mapping[str, bytes]) -> dict[str, Reader]:
     """The pages that the package of a book lists, and its old table of contents."""
-    readers: dict[str, Reader] = {
-        "application/xhtml+xml": read_page,
-        "application/x-dtbncx+xml": lambda text, options: MixedReader(options, words=CONTENTS).read(text),
-    }
     found: dict[str, Reader] = {}
     for root in find_elements(members, "META-INF/container.xml", "rootfile"):
         package = root.get("full-path")
         for item in find_elements(members, package, "item"):
             name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href"))))
-            if item.get("media-type") in readers and name in members:
-                found[name] = readers[item.get("media-type")]
+            if item.get("media-type") in PAGES and name in members:
+                found[name] = PAGES[item.get("media-type")]
     return found
 
 
@@ -188,3 +151,12 @@ def find_elements(members: Mapping[str, bytes], member: str, name: str) -> list[
     """The opening tags of a name, with any prefix, in a member."""
     tokens = tokenize_xml(decode_member(members, member)[0])
     return [token for token in tokens if token.kind == "open" and token.name.rpartition(":")[2] == name]
+
+
+CHOOSE: dict[str, Choose] = {
+    ".docx": partial(choose_parts, r"word/document\d*\.xml", WORD_PARTS),
+    ".pptx": partial(choose_parts, r"ppt/presentation\.xml", SLIDE_PARTS),
+    ".odt": partial(choose_parts, r"content\.xml", OPEN_DOCUMENT_PARTS),
+    ".odp": partial(choose_parts, r"content\.xml", OPEN_DOCUMENT_PARTS),
+    ".epub": choose_pages,
+}

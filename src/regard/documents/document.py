@@ -6,29 +6,16 @@ A document holds no model and reads no file, so that a command and a server can 
     translations = [translate(segment) for segment in document.segments]
     page = document.render(translations)
 
-The extension of a file name says its format; what is not text stays byte by byte:
-
-    .txt           plain text: each line (lines.py)
-    .html          a page (html.py); also .htm and .xhtml
-    .srt, .vtt     subtitles (subtitles.py)
-    .po            messages of programs (lines.py)
-    .xliff         units of translation tools (xliff.py); also .xlf
-    .md, .json     Markdown (markdown.py), and string values (json_values.py)
-    .docx, .pptx   Word and PowerPoint (ooxml.py in archive.py)
-    .odt, .odp     OpenDocument: LibreOffice (xml.py in archive.py)
-    .epub          books: pages (html.py in archive.py)
-    .pdf           the text (pdf.py); the result is text
-
+The extension of a file name says its format (TEXT_READERS, BINARY_READERS); what is not text stays byte by byte.
 Nothing is written to disk. Sizes are bounded, also those of what is packed in a file.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePath
-from typing import Protocol
 
-from regard.documents.archive import PARTS, open_archive, open_book
-from regard.documents.encoded import EncodedDocument, TextDocument, decode
+from regard.documents.archive import CHOOSE, ArchiveDocument
+from regard.documents.encoded import EncodedDocument, FileDocument, TextDocument, decode
 from regard.documents.html import HtmlReader
 from regard.documents.json_values import JsonDocument
 from regard.documents.lines import MessageDocument, read_text
@@ -37,8 +24,8 @@ from regard.documents.passage import CharacterBudget, ReadOptions, TemplateDocum
 from regard.documents.pdf import open_pdf
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.subtitles import read_srt, read_vtt
-from regard.documents.xliff import read_xliff
+from regard.documents.subtitles import read_cues, read_vtt
+from regard.documents.xliff import XliffReader
 from regard.errors import UserError
 
 __all__ = ["FORMATS", "FileDocument", "Link", "Segment", "SegmentTranslation", "open_document", "open_file"]
@@ -49,34 +36,18 @@ OTHER_NAMES = {".htm": ".html", ".xhtml": ".html", ".pot": ".po", ".xlf": ".xlif
 MAX_BYTES = 50_000_000
 MARKUP = 10
 """Bytes of a text file for each character to translate, tags and times included, if their number is limited."""
-
-
-class FileDocument(Protocol):
-    """A file: the sentences to translate, and the file with their translations in place."""
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The sentences to translate, in order."""
-        ...
-
-    def render(self, translations: Sequence[SegmentTranslation]) -> bytes:
-        """The content of the translated file, from one translation for each segment."""
-        ...
-
-
 TEXT_READERS: dict[str, Callable[[str, ReadOptions], TextDocument]] = {
     ".txt": read_text,
     ".html": lambda text, options: HtmlReader(options).read(text),
-    ".srt": read_srt,
+    ".srt": read_cues,
     ".vtt": read_vtt,
     ".po": MessageDocument,
-    ".xliff": read_xliff,
+    ".xliff": lambda text, options: XliffReader(options).read(text),
     ".md": lambda text, options: MarkdownReader(options).read(text),
     ".json": JsonDocument,
 }
 BINARY_READERS: dict[str, Callable[[bytes, ReadOptions], FileDocument]] = {
-    **{ending: partial(open_archive, ending) for ending in PARTS},
-    ".epub": open_book,
+    **{ending: partial(ArchiveDocument, choose=choose) for ending, choose in CHOOSE.items()},
     ".pdf": open_pdf,
 }
 MARKUP_FORMATS = frozenset({".html", ".xliff"})

@@ -4,13 +4,13 @@ import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from regard.documents.segment import Segment, SegmentTranslation
 from regard.errors import UserError
 
-GBK = "gbk"
-"""Browsers read gb2312 as gbk, and pages rely on it."""
+Content = TypeVar("Content", covariant=True)
+GBK = "gbk"  # browsers read gb2312 as gbk, and pages rely on it
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _ENCODINGS = re.compile(
     r"(?:utf-?8|utf-?16(?:-[lb]e)?|(?:us-)?ascii|latin-?1|iso-8859-\d+|(?:windows-|cp)\d+|gb\w+|big5\w*|shift_jis|euc-\w+)\Z",
@@ -21,17 +21,19 @@ _DECLARED = re.compile(
 )
 
 
-class TextDocument(Protocol):
-    """A text file: the sentences to translate, and the text with their translations in place."""
+class AnyDocument(Protocol[Content]):
+    """A text or a file: the sentences to translate, and the content with their translations in place."""
 
     @property
     def segments(self) -> Sequence[Segment]:
         """The sentences to translate, in order."""
-        ...
 
-    def render(self, translations: Sequence[SegmentTranslation]) -> str:
-        """The translated text, from one translation for each segment."""
-        ...
+    def render(self, translations: Sequence[SegmentTranslation]) -> Content:
+        """The translated content, from one translation for each segment."""
+
+
+TextDocument = AnyDocument[str]
+FileDocument = AnyDocument[bytes]
 
 
 @dataclass(frozen=True)

@@ -16,45 +16,26 @@ from dataclasses import dataclass, field, replace
 
 from regard.documents.markup import Item, PassageBuilder, Token, collect, names
 from regard.documents.passage import Markup, Slot, fill
-from regard.documents.xml import (
-    MAX_NESTED,
-    XmlDocument,
-    XmlItem,
-    XmlReader,
-    damaged,
-    escape,
-    join_raw,
-    tokenize_xml,
-    visible_text,
-)
+from regard.documents.xml import ESCAPES, XmlItem, XmlReader, check_level, join_raw, visible_text
 
 
 @dataclass(frozen=True)
 class RunVocabulary:
-    """The names of elements in a paragraph.
-
-    wrappers   around runs
-    empty      without text, between runs
-    whole      copied with all that is in them
-    breaks     between runs: they end a passage
-    unseen     formatting that a reader does not see: language, proofing, hints for fonts
-    """
+    """The names of elements in a paragraph, and formatting that a reader does not see: language, proofing, fonts."""
 
     prefix: str
     text_tag: str
-    wrappers: frozenset[str]
-    empty: frozenset[str]
-    whole: frozenset[str]
-    breaks: frozenset[str]
     unseen: re.Pattern[str]
+    whole: frozenset[str]  # copied with all that is in them
+    wrappers: frozenset[str] = frozenset()
+    empty: frozenset[str] = frozenset()
+    breaks: frozenset[str] = frozenset()
 
     def write_run(self, properties: str, content: Markup) -> Markup:
-        """A run of one formatting."""
         return (f"<{self.prefix}:r>{properties}", *content, f"</{self.prefix}:r>")
 
     def write_text(self, properties: str, text: str) -> str:
-        """A run of text."""
-        content = f"<{self.text_tag}>{escape(text)}</{self.prefix}:t>"
+        content = f"<{self.text_tag}>{text.translate(ESCAPES)}</{self.prefix}:t>"
         return fill(self.write_run(properties, (content,)), ()) if text else ""
 
     def format_key(self, properties: str) -> str:
@@ -66,24 +47,16 @@ class RunVocabulary:
 WORD = RunVocabulary(
     "w",
     'w:t xml:space="preserve"',
+    re.compile(r'<w:(?:lang|noProof)\b[^<>]*/>|\sw:hint="[^"]*"'),
+    whole=names("w:del w:movefrom m:omath"),
     wrappers=names("w:hyperlink w:ins w:moveto w:smarttag w:fldsimple"),
     empty=names(
         "w:bookmarkstart w:bookmarkend w:prooferr w:commentrangestart w:commentrangeend w:permstart w:permend "
         "w:movefromrangestart w:movefromrangeend w:movetorangestart w:movetorangeend"
     ),
-    whole=names("w:del w:movefrom m:omath"),
-    breaks=frozenset(),
-    unseen=re.compile(r'<w:(?:lang|noProof)\b[^<>]*/>|\sw:hint="[^"]*"'),
 )
-DRAWING = RunVocabulary(
-    "a",
-    "a:t",
-    wrappers=frozenset(),
-    empty=frozenset(),
-    whole=names("a:fld"),
-    breaks=names("a:br"),
-    unseen=re.compile(r'\s(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"'),
-)
+_UNSEEN = re.compile(r'\s(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"')
+DRAWING = RunVocabulary("a", "a:t", _UNSEEN, whole=names("a:fld"), breaks=names("a:br"))
 
 
 @dataclass(frozen=True)
@@ -128,19 +101,12 @@ class RunReader(XmlReader):
     words: RunVocabulary = WORD
     level: int = 0
     items: list[XmlItem] = field(default_factory=list)
-    is_inside: bool = False
-    """True in a paragraph."""
+    is_inside: bool = False  # in a paragraph
 
     def __post_init__(self) -> None:
         self.first = len(self.slots)
 
-    def read(self, xml: str) -> XmlDocument:
-        """Read an XML file."""
-        self.read_tokens(tokenize_xml(xml))
-        return self.document()
-
     def read_tokens(self, tokens: Iterator[Token]) -> None:
-        """Read all tokens."""
         words = self.words
         for token in tokens:
             is_open = self.is_inside and token.kind == "open"
@@ -166,8 +132,7 @@ class RunReader(XmlReader):
         """The markup of an element in a run: a text box has paragraphs of its own."""
         if not any(token.name == f"{self.words.prefix}:p" for token in element):
             return (join_raw(element),)
-        if self.level == MAX_NESTED:
-            raise damaged(f"it has more than {MAX_NESTED} text boxes inside of each other", "too-deep")
+        check_level(self.level)
         reader = RunReader(self.options, slots=self.slots, words=self.words, level=self.level + 1)
         reader.read_tokens(iter(element))
         return tuple(

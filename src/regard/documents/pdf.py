@@ -1,8 +1,7 @@
 """PDF files: their text, line breaks inside of paragraphs removed. The result is plain text, not PDF.
 
-A page says where letters are, and not what a paragraph is. A line goes on in the next one if that begins with a small
-letter, or if it is long and does not end with a punctuation mark. A hyphen at the end of a line is removed before a
-small letter.
+A line goes on in the next one if that begins with a small letter, or if it is long and does not end with a punctuation
+mark. A hyphen at the end of a line is removed before a small letter.
 """
 
 import io
@@ -10,7 +9,7 @@ import re
 
 from regard.documents.encoded import EncodedDocument
 from regard.documents.lines import read_text
-from regard.documents.passage import CharacterBudget, ReadOptions
+from regard.documents.passage import ReadOptions
 from regard.documents.sentences import is_wide
 from regard.errors import UserError
 
@@ -22,40 +21,35 @@ _END = re.compile(r"[.!?:;…。！？：；]['\"”’»)）」』]*\Z")
 
 
 def open_pdf(content: bytes, options: ReadOptions) -> EncodedDocument:
-    """Open a PDF file; a UserError if it cannot be read, is encrypted, or has no text."""
-    pages = read_pages(content, options.limit.characters if options.limit else None)
-    text = "\n\n".join("\n".join(join_lines(page)) for page in pages).strip()
-    if not text:
-        problem, remedy = "the PDF file contains no text", "if it is a scan, recognise its text (OCR) first"
-        raise UserError(problem, remedy, code="no-text", where=".pdf")
-    return EncodedDocument(read_text(f"{text}\n", options), "utf-8", b"", "strict")
-
-
-def read_pages(content: bytes, most: int | None) -> list[str]:
-    """The text of every page; a UserError if the file is damaged or has more than `most` characters."""
+    """Open a PDF file; a UserError if it cannot be read, needs a password, is too large or has no text."""
     try:
         from pypdf import PdfReader
     except ImportError as error:
         problem, remedy = "PDF files need the package pypdf", "pip install 'regard[pdf]'"
         raise UserError(problem, remedy, code="missing-package", where="pypdf") from error
-    budget, pages = CharacterBudget(len(content) + MAX_STREAM if most is None else most), list[str]()
+    size, pages, limit = 0, list[str](), options.limit.characters if options.limit else MAX_STREAM
     try:
-        reader, size = PdfReader(io.BytesIO(content)), 0
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UserError("the PDF file needs a password", "save it without one", code="encrypted-file", where=".pdf")
-        for number, page in enumerate(reader.pages):
+        reader = PdfReader(io.BytesIO(content))
+        is_locked = reader.is_encrypted and not reader.decrypt("")
+        found = [] if is_locked else reader.pages
+        for page in found if len(found) <= MAX_PAGES else []:
             size += len(stream.get_data()) if (stream := page.get_contents()) is not None else 0
-            if number >= MAX_PAGES or size > MAX_STREAM:
-                problem, remedy = "the PDF file is too large", f"split it (at most {MAX_PAGES:,} pages)"
-                raise UserError(problem, remedy, code="too-large", where=".pdf")
+            if size > MAX_STREAM or sum(map(len, pages)) > limit:
+                break
             pages.append(page.extract_text().encode("utf-8", "ignore").decode())
-            budget.count(len(pages[-1]))
-    except UserError:
-        raise
+        is_large = len(found) > len(pages) or sum(map(len, pages)) > limit
     except Exception as error:  # pypdf raises errors of many kinds for damaged files
         problem, remedy = f"the PDF file cannot be read: {error}", "save it again with a different program"
         raise UserError(problem, remedy, code="damaged-file", where=".pdf") from error
-    return pages
+    text = "\n\n".join("\n".join(join_lines(page)) for page in pages).strip()
+    for is_refused, problem, remedy, code in (
+        (is_locked, "needs a password", "save it without one", "encrypted-file"),
+        (is_large, "is too large", "split it", "too-large"),
+        (not text, "contains no text", "if it is a scan, recognise its text (OCR) first", "no-text"),
+    ):
+        if is_refused:
+            raise UserError(f"the PDF file {problem}", remedy, code=code, where=".pdf")
+    return EncodedDocument(read_text(f"{text}\n", options), "utf-8", b"", "strict")
 
 
 def join_lines(page: str) -> list[str]:

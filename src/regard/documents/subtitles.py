@@ -1,9 +1,8 @@
 """Subtitles: the text of every cue is translated; numbers, times, settings and styles stay.
 
-.srt    12                                          .vtt    WEBVTT
-        00:01:02,500 --> 00:01:04,000
-        A sentence may go on                                00:01:02.500 --> 00:01:04.000 align:start
-        in the <i>next</i> line.                            <v Ann>A sentence may go on
+    12
+    00:01:02,500 --> 00:01:04,000
+    A sentence may go on in the <i>next</i> line.
 
 A blank line ends a cue of .vtt; blocks such as NOTE and STYLE may follow. In .srt files the text goes on until the next
 number and time line.
@@ -45,11 +44,6 @@ class VttDocument(SubtitleDocument):
         return super().finish(text).replace("-->", "--&gt;")
 
 
-def read_srt(text: str, options: ReadOptions) -> SubtitleDocument:
-    """Read SubRip subtitles; a UserError if a file with text has no times, or times that are wrong."""
-    return read_cues(text, options, has_blank_lines=True)
-
-
 def read_vtt(text: str, options: ReadOptions) -> VttDocument:
     """Read WebVTT subtitles; a UserError if the header is missing, or if times are wrong."""
     if not re.match(r"\ufeff?WEBVTT(?=[ \t\r\n]|\Z)", text):
@@ -59,8 +53,8 @@ def read_vtt(text: str, options: ReadOptions) -> VttDocument:
     return VttDocument(document.template, slots)
 
 
-def read_cues(text: str, options: ReadOptions, has_blank_lines: bool) -> SubtitleDocument:
-    """Read cues; the text between them stays as it is."""
+def read_cues(text: str, options: ReadOptions, has_blank_lines: bool = True) -> SubtitleDocument:
+    """Read SubRip subtitles; a UserError if a file with text has no times, or times that are wrong."""
     template: list[str | int] = []
     slots: list[Slot] = []
     copied = 0

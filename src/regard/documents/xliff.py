@@ -13,17 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from regard.documents.markup import Token, collect, names
-from regard.documents.passage import ReadOptions
-from regard.documents.xml import (
-    MixedReader,
-    Vocabulary,
-    XmlDocument,
-    XmlItem,
-    check_xml,
-    damaged,
-    join_raw,
-    tokenize_xml,
-)
+from regard.documents.xml import MixedReader, Vocabulary, XmlDocument, XmlItem, check_xml, damaged, join_raw
 from regard.errors import UserError
 
 UNITS = names("trans-unit segment")
@@ -34,9 +24,8 @@ STARTS, ENDS = names("bpt bx sc sm"), names("ept ex ec em")
 """Native code that belongs together in pairs."""
 UNTRANSLATED = names("new needs-translation")
 STATES = {"state": "needs-review-translation", "state-qualifier": "leveraged-mt"}
-"""The state of a target of XLIFF 1.2 that a model has translated."""
 LANGUAGES = {"xliff": "trgLang", "file": "target-language"}
-"""The attribute with the target language, by element: XLIFF 2 and 1."""
+"""The state of a target of XLIFF 1.2 that a model has translated; where versions 2 and 1 name the target language."""
 
 
 @dataclass
@@ -46,8 +35,12 @@ class XliffReader(MixedReader):
     words: Vocabulary = INLINE
 
     def read(self, xml: str) -> XmlDocument:
-        """Read all units."""
-        tokens, scopes, version = iter(tokenize_xml(xml)), [True], ""
+        """Read a file."""
+        check_xml(xml, "the file")
+        return super().read(xml)
+
+    def read_tokens(self, tokens: Iterator[Token]) -> None:
+        scopes, version = [True], ""
         for token in tokens:
             if token.name == "xliff" and token.kind == "open":
                 version = token.get("version")
@@ -64,7 +57,6 @@ class XliffReader(MixedReader):
             self.template.append(raw)
         if not version:
             raise damaged('it is not XLIFF: it has no <xliff version="...">')
-        return self.document()
 
     def set_language(self, token: Token) -> str:
         """A tag with the target language; a UserError if the file is for a different one."""
@@ -127,9 +119,3 @@ def set_attribute(tag: str, name: str, value: str) -> str:
     pattern = rf"""(\s{name}\s*=\s*)(?:"[^"]*"|'[^']*')"""
     replaced, count = re.subn(pattern, rf'\1"{value}"', tag)
     return replaced if count else re.sub(r"\s*(/?>)\Z", rf' {name}="{value}"\1', tag)
-
-
-def read_xliff(text: str, options: ReadOptions) -> XmlDocument:
-    """Read an XLIFF file."""
-    check_xml(text, "the file")
-    return XliffReader(options).read(text)

@@ -6,7 +6,7 @@ their usual prefix.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from itertools import islice
@@ -35,12 +35,13 @@ PREFIXES = {
 CONTROLS = [*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF]
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | dict.fromkeys(map(chr, CONTROLS), "")
 """How text is written; XML has no control characters."""
-_ESCAPES = str.maketrans(ENTITIES)
+ESCAPES = str.maketrans(ENTITIES)
 _CDATA = "<![CDATA["
 _TOKEN = re.compile(
     r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<(/?)([^\s/>]++)[^"'>]*+(?:(?:"[^"]*+"|'[^']*+')[^"'>]*+)*+>|[^<]++""",
     re.DOTALL,
 )
+_NAMESPACE = re.compile(r"""\s(xmlns(?::[\w.-]+)?)\s*=\s*["']([^"'<>]*)""")
 _ATTRIBUTE = re.compile(r"""([^\s=<"']+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
@@ -75,46 +76,41 @@ def visible_text(tokens: Iterable[Token]) -> str:
 
 def check_xml(text: str, name: str) -> None:
     """Raise a UserError if a text is not well-formed XML that can be read safely."""
-    depth, declared = 0, dict[str, set[str]]()
+    opened: list[str] = []
 
-    def start(_: str, attributes: Sequence[str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > MAX_DEPTH:
+    def start(element: str, _: Mapping[str, str]) -> None:
+        opened.append(element)
+        if len(opened) > MAX_DEPTH:
             raise damaged(f"{name} has more than {MAX_DEPTH} nested elements", "too-deep")
-        for key, value in zip(attributes[::2], attributes[1::2], strict=True):
-            if key.startswith("xmlns"):
-                declared.setdefault(value, set()).add(key)
-
-    def end(_: str) -> None:
-        nonlocal depth
-        depth -= 1
 
     def doctype(_: str, system: str | None, public: str | None, has_subset: int) -> None:
         if has_subset:
             raise damaged(f"{name} has a document type of its own")
 
     parser = ParserCreate("utf-8")
-    parser.ordered_attributes = True
-    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, doctype
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = start, doctype
+    parser.EndElementHandler = lambda _: opened.pop()
     try:
         parser.Parse(text.encode(), True)
     except ExpatError as error:
         raise damaged(f"{name} is not well-formed XML: {error}") from error
+    declared = set(_NAMESPACE.findall(text))
     for namespace, prefix in PREFIXES.items():
-        if prefix not in declared.get(namespace, {prefix}):
-            raise damaged(f"{name} declares {namespace} as {', '.join(declared[namespace])} instead of {prefix}")
+        others = [key for key, value in declared if value == namespace]
+        if others and prefix not in others:
+            raise damaged(f"{name} declares {namespace} as {', '.join(others)} instead of {prefix}")
+
+
+def check_level(level: int) -> None:
+    """Raise a UserError if paragraphs are nested too deeply."""
+    if level > MAX_NESTED:
+        raise damaged(f"it has more than {MAX_NESTED} paragraphs inside of each other", "too-deep")
 
 
 def damaged(problem: str, code: str = "damaged-file") -> UserError:
     """The error of a file that cannot be used."""
     problem, remedy = f"the file cannot be used: {problem}", "save it again with the program that made it"
     return UserError(problem, remedy, code=code, where="file")
-
-
-def escape(text: str) -> str:
-    """Text as it is written in XML."""
-    return text.translate(_ESCAPES)
 
 
 def join_raw(items: Iterable[Item | Token]) -> str:
@@ -127,12 +123,7 @@ def join_raw(items: Iterable[Item | Token]) -> str:
 
 @dataclass(frozen=True)
 class XmlItem(Item):
-    """A piece of a paragraph.
-
-    raw          exactly as it is written; several pieces of one run have parts of it
-    markup       as it is written alone; it may contain passages
-    properties   the formatting of text
-    """
+    """A piece of a paragraph: as it is written alone, which may contain passages, and the formatting of text."""
 
     markup: Markup = ()
     properties: str = ""
@@ -177,9 +168,13 @@ class XmlReader:
     slots: list[Slot] = field(default_factory=list)
     paragraphs: list[Paragraph] = field(default_factory=list)
 
-    def document(self) -> XmlDocument:
-        """The document of all that was read."""
+    def read(self, xml: str) -> XmlDocument:
+        """Read XML that `check_xml` has checked."""
+        self.read_tokens(tokenize_xml(xml))
         return XmlDocument(self.template, self.slots, self.paragraphs)
+
+    def read_tokens(self, tokens: Iterator[Token]) -> None:
+        """Read all tokens; every subclass has its way."""
 
     def add_paragraph(self, raw: str, markup: Markup, first: int) -> None:
         """Add a paragraph with the passages from number `first` on."""
@@ -241,33 +236,26 @@ class MixedReader(XmlReader):
 
     words: Vocabulary = Vocabulary(frozenset())
 
-    def read(self, xml: str) -> XmlDocument:
-        """Read all tokens."""
-        tokens = tokenize_xml(xml)
+    def read_tokens(self, tokens: Iterator[Token]) -> None:
         for token in tokens:
-            if token.kind == "open" and token.name in self.words.paragraphs | self.words.untouched:
-                element, first = collect(token, tokens)[0], len(self.slots)
-                self.add_paragraph(join_raw(element), self.read_inside(element), first)
-            else:
-                self.template.append(token.raw)
-        return self.document()
+            element, first = self.read_block(token, tokens), len(self.slots)
+            self.add_paragraph(join_raw(element), self.read_inside(element), first)
+
+    def read_block(self, token: Token, tokens: Iterator[Token]) -> Sequence[Token]:
+        """All tokens of a paragraph, or of an element that is never translated; any other token."""
+        is_block = token.kind == "open" and token.name in self.words.paragraphs | self.words.untouched
+        return collect(token, tokens)[0] if is_block else [token]
 
     def read_inside(self, element: Sequence[Token], level: int = 0) -> Markup:
         """The markup of an element with paragraphs in it, or of a paragraph."""
-        if level > MAX_NESTED:
-            raise damaged(f"it has more than {MAX_NESTED} paragraphs inside of each other", "too-deep")
+        check_level(level)
         if element[0].name in self.words.untouched or len(element) == 1:
             return (join_raw(element),)
         if element[0].name in self.words.paragraphs:
             return (element[0].raw, *self.read_inline(element[1:-1], level), element[-1].raw)
-        markup: list[str | int] = [element[0].raw]
         tokens = iter(element[1:])
-        for token in tokens:
-            if token.kind == "open" and token.name in self.words.paragraphs | self.words.untouched:
-                markup += self.read_inside(collect(token, tokens)[0], level + 1)
-            else:
-                markup.append(token.raw)
-        return tuple(markup)
+        parts = (self.read_inside(self.read_block(token, tokens), level + 1) for token in tokens)
+        return (element[0].raw, *(piece for part in parts for piece in part))
 
     def read_inline(self, content: Iterable[Token], level: int = 0) -> Markup:
         """The markup of a paragraph's content."""

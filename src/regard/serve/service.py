@@ -243,11 +243,10 @@ class Service:
                     document = await asyncio.to_thread(read)
                     sample = " ".join(segment.text for segment in document.segments[:50])
                 (plan,) = await self._plan(TranslateRequest([sample], source, target))
-                if plan.run is None and file_format(name) not in RESULTS:
-                    return content
                 if plan.run is None:
                     document = await asyncio.to_thread(read)
-                    return document.render([SegmentTranslation(segment.text) for segment in document.segments])
+                    same = [SegmentTranslation(segment.text) for segment in document.segments]
+                    return document.render(same) if file_format(name) in RESULTS else content
                 placeholders = require_translation(plan.run).task.languages.placeholders
                 language, to = plan.direction
                 read = partial(read, language=language, target=to, placeholders=placeholders)
