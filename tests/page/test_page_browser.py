@@ -181,7 +181,7 @@ def test_the_second_step_of_a_translation_through_a_third_language_is_named(open
     page.wait_for_selector(READY)
     assert "sieben" in (page.text_content("#second-step") or "")
     page.keyboard.press("Escape")
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     page.wait_for_selector("#second-step", state="detached")
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.page.conftest import READY, OpenPage, Served, opened
 from tests.page.test_page_browser import SENTENCE, type_text
 
+from regard.run.inspecting import next_tokens
 from regard.run.page_data import beam_json
 
 if TYPE_CHECKING:
@@ -157,3 +158,27 @@ def test_unsure_words_are_marked(open_page: OpenPage, served: Served) -> None:
         assert page.evaluate(marked) == [word for word in words if word in unsure]
     page.uncheck("#unsure")
     assert page.evaluate("CSS.highlights.has('unsure')") is False
+
+
+def test_next_tokens_and_their_temperature(open_page: OpenPage, served: Served) -> None:
+    page, model = open_page(), served.models["numbers"]
+
+    def shown() -> list[float]:
+        return [float(text.rstrip(" %")) for text in page.locator("#panel .offers .figure").all_inner_texts()]
+
+    type_text(page)
+    with page.expect_response("**/page/next"):
+        page.click("#tab-next")
+    page.wait_for_selector("#panel .offers .figure")
+    assert shown() == pytest.approx([100 * share for _, share in next_tokens(model, SENTENCE)], abs=0.051)
+    with page.expect_response("**/page/next") as flat:
+        page.fill("#temperature", "2")
+    assert flat.value.request.post_data_json["temperature"] == 2
+    page.wait_for_selector("output:has-text('2.0')")
+    expected = [100 * share for _, share in next_tokens(model, SENTENCE, "", 2.0)]
+    while shown() != pytest.approx(expected, abs=0.051):
+        page.wait_for_load_state()
+    name, _ = next_tokens(model, SENTENCE, "", 2.0)[0]
+    with page.expect_response("**/page/next") as after:
+        page.locator("#panel .offers button").first.click()
+    assert after.value.request.post_data_json["prefix"] == name.strip("␣") == page.input_value("#begun")

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.conftest import TinyRun
 from tests.tiny import train_run, unpack_array
 
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.run.inspecting import inspect_attention, inspect_beam
+from regard.run.inspecting import inspect_attention, inspect_beam, next_tokens
 from regard.run.model import Model
 from regard.run.page_data import (
     beam_json,
@@ -22,6 +23,7 @@ from regard.run.page_data import (
     texts_json,
 )
 from regard.run_files import METRICS
+from regard.tasks.language import token_bits
 from regard.viz.document import pack_array
 
 SENTENCE = "one two three"
@@ -152,3 +154,47 @@ def test_packed_arrays() -> None:
 def test_the_form_of_a_run(model: Model, classifier: Model) -> None:
     assert [item["name"] for item in form_fields(model)] == ["src"]
     assert [(item["name"], item["required"]) for item in form_fields(classifier)] == [("text", True)], "without pairs"
+
+
+def test_next_tokens_of_a_translation_are_those_of_the_search(model: Model) -> None:
+    first, *_ = model.predict(SENTENCE)["translation"].split()
+    for prefix, step in (("", 0), (first, 1)):
+        search = inspect_beam(model, {"src": SENTENCE, "prefix": prefix}, beam=4)
+        nodes = {name: node for name, node in zip(search.tokens, search.tree.nodes, strict=True) if node.step == step}
+        found = dict(next_tokens(model, SENTENCE, prefix, top=len(nodes)))
+        assert found.keys() == nodes.keys()
+        ratios = [share / np.exp(nodes[name].log_prob) for name, share in found.items()]
+        assert ratios == pytest.approx([ratios[0]] * len(ratios), rel=1e-3)
+        assert 1 <= ratios[0] < 1.01, "the share of symbols that are never written goes to the others"
+
+
+def test_temperature_and_next_tokens_of_a_language_model(tiny_run: TinyRun) -> None:
+    model = Model.load(tiny_run("language", "transformer"), device="cpu")
+    search = model.task.search
+    assert search is not None
+    ids = search.tokenizer.encode("the cat")
+    shares = [share for _, share in next_tokens(model, "the cat", top=10_000)]
+    assert sum(shares) == pytest.approx(1) and shares == sorted(shares, reverse=True)
+    likely = dict(next_tokens(model, "the cat", top=5))
+    never = sum(2 ** -token_bits(model.model, [*ids, symbol])[-1] for symbol in search.symbols.never_produced)
+    expected = {2 ** -token_bits(model.model, [*ids, token])[-1] / (1 - never) for token in range(len(shares))}
+    for share in likely.values():
+        assert any(share == pytest.approx(value, rel=1e-4) for value in expected)
+    assert max(expected) == pytest.approx(shares[0], rel=1e-4)
+    assert next_tokens(model, "the", " cat", top=3) == next_tokens(model, "the cat", top=3)
+    for temperature in (0.5, 2.0):
+        powers = np.array(shares) ** (1 / temperature)
+        found = [share for _, share in next_tokens(model, "the cat", "", temperature, 10_000)]
+        assert found == pytest.approx((powers / powers.sum()).tolist(), abs=1e-6)
+    assert not model.model._forward_hooks
+
+
+def test_runs_without_a_next_token(classifier: Model, tiny_run: TinyRun) -> None:
+    for other in (
+        classifier,
+        Model.load(tiny_run("language", "ngram")),
+        Model.load(tiny_run("translation", "mask-predict")),
+    ):
+        with pytest.raises(UserError) as error:
+            next_tokens(other, "the cat")
+        assert error.value.code == "wrong-task"

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from regard.attention.arithmetic import Call, HeadArithmetic, record_attention, stacks
 from regard.decoding.beam_tree import BeamRecorder, BeamTree
@@ -15,10 +17,11 @@ from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis
 from regard.engines.stepper_engine import StepperEngine
 from regard.errors import UserError
+from regard.layers.embeddings import OutputProjection
 from regard.run.model import Explanation, Input, Model, PredictOptions
 from regard.run.results import Prediction as ShownPrediction
 from regard.tasks.base import AnyTask, Example, Prediction
-from regard.tasks.operations import decoding_engine, empty_prediction, force_decode, pivot_example
+from regard.tasks.operations import call_model, decoding_engine, empty_prediction, force_decode, pivot_example
 from regard.text.symbols import EOS
 from regard.viz.report import AttentionMap
 
@@ -102,6 +105,44 @@ def inspect_attention(
             other = {"hypotheses": found[chosen:]} if 0 < chosen < len(found) else {}  # the chosen one comes first
             maps = task.attention(model.model, example, prediction | other)
     return Inspection(Explanation(example, prediction, maps), match_layers(maps, stacks(calls)))
+
+
+def predicts_next(task: AnyTask) -> bool:
+    """True if a task writes its outputs token by token, from left to right."""
+    return task.search is not None and task.search.settings.search != "mask_predict"
+
+
+@torch.no_grad()
+def next_tokens(
+    model: Model, value: Input, prefix: str = "", temperature: float = 1.0, top: int = 12
+) -> list[tuple[str, float]]:
+    """The most probable tokens after an output that begins with `prefix`, each with softmax(logits / temperature).
+
+    As in sampling, symbols that no search may write have no share. A language model continues its input and `prefix`.
+    """
+    task, outputs = model.task, list[Tensor]()
+
+    def keep(module: nn.Module, inputs: object, output: object) -> None:
+        projection = output[0] if isinstance(output, tuple) else output
+        outputs.extend([projection.logits()[0, -1]] if isinstance(projection, OutputProjection) else [])
+
+    if predicts_next(task) and len(model.models) == 1:
+        example = pivot_example(task, model.engine, task.parse(value, "the text"))
+        hook = model.model.register_forward_hook(keep)
+        try:
+            call_model(task, model.model, example, force_decode(task, example, prefix))
+        except NotImplementedError:  # an n-gram
+            pass
+        finally:
+            hook.remove()
+    if not outputs or task.search is None:
+        problem = f"{model.run.folder} has no probabilities for a next token"
+        remedy = "use one run whose model writes from left to right: a translation or a neural language model"
+        raise UserError(problem, remedy, code="wrong-task", where=model.run.folder)
+    logits = outputs[-1].double()
+    logits[task.search.symbols.never_produced] = -torch.inf
+    shares, ids = (logits / temperature).softmax(-1).topk(min(top, len(logits)))
+    return list(zip(task.search.tokenizer.tokens(ids.tolist()), shares.tolist(), strict=True))
 
 
 def match_layers(maps: list[AttentionMap], groups: list[list[Call]]) -> list[list[Call]]:

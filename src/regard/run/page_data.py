@@ -18,7 +18,7 @@ from regard.files import JsonObject
 from regard.messages import to_page
 from regard.run import report
 from regard.run.alignment import align
-from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam
+from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam, predicts_next
 from regard.run.model import Explanation, Input, Model, Translator
 from regard.run.report import Record
 from regard.run_files import METRICS
@@ -56,6 +56,7 @@ def run_json(name: str, model: Model) -> JsonObject:
         "fields": form_fields(model),
         "attention": task.recipe.has_attention,
         "beam": beam_width(model),
+        "next": predicts_next(task),
         "vectors": task.text_encoder is not None,
         "curves": (model.run.folder / METRICS).is_file(),
         "monitor": recipe.training.monitor,

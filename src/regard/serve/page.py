@@ -23,6 +23,7 @@ from regard.documents.document import FILE_FORMATS
 from regard.documents.sentences import sentence_spans
 from regard.files import JsonObject
 from regard.run import page_data
+from regard.run.inspecting import next_tokens
 from regard.run.model import Model
 from regard.serve.access import check_access
 from regard.serve.api import Body, Language, check_inputs, finite
@@ -36,8 +37,8 @@ STYLE = ("page.css", "views.css", "served.css")
 PROGRAM = (
     "elements.js", "texts.js", "tables.js", "examples.js", "curves.js", "figure.js", "matrix.js", "lines.js",
     "sentence.js", "explorer.js", "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js",
-    "tabs.js", "vectors.js", "client.js", "state.js", "tools.js", "choices.js", "form.js", "translation.js", "ask.js",
-    "comparison.js", "training.js", "shortcuts.js", "served.js", "page.js",
+    "tabs.js", "vectors.js", "client.js", "state.js", "tools.js", "choices.js", "next.js", "form.js",
+    "translation.js", "ask.js", "comparison.js", "training.js", "shortcuts.js", "served.js", "page.js",
 )  # fmt: skip
 MAX_WIDTH = 10
 """The widest beam that the page may ask for."""
@@ -84,6 +85,15 @@ class Beam(Body):
     run: RunName
     example: Example
     width: int | None = Field(None, ge=1, le=MAX_WIDTH)
+
+
+class NextToken(Body):
+    """An example whose next token is wanted, after an output that begins with `prefix`."""
+
+    run: RunName
+    example: Example
+    prefix: str = ""
+    temperature: float = Field(1.0, ge=0.05, le=10)
 
 
 class Texts(Body):
@@ -140,6 +150,22 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
         """Translate a text and send its sentences as they become known (serve/streaming.py)."""
         return TranslationEvents(service, body.request())
 
+    @router.get("/curves")
+    async def curves(run: RunName, seen: Annotated[str, Field(max_length=100)] = "") -> JsonObject:
+        """Read the curves of a run, also while it trains: what is new since `seen`."""
+        model = service.run(run).model
+        folder, monitor = model.run.folder, model.run.recipe.training.monitor
+        found: JsonObject = finite(await asyncio.to_thread(page_data.curves_json, folder, monitor, seen))
+        return found
+
+    router.include_router(view_routes(service, settings))
+    return router
+
+
+def view_routes(service: Service, settings: ServeSettings) -> APIRouter:
+    """What the page asks about one example, or about some texts."""
+    router = APIRouter()
+
     @router.post("/predict")
     async def predict(body: PredictExample) -> JsonObject:
         """Predict one example, with its attention."""
@@ -159,19 +185,18 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
         check_inputs([body.example], settings)
         return await call(service, body.run, lambda model: page_data.beam_json(model, body.example, body.width))
 
+    @router.post("/next")
+    async def next_token(body: NextToken) -> JsonObject:
+        """List the most probable next tokens."""
+        check_inputs([body.example, body.prefix], settings)
+        place = body.example, body.prefix, body.temperature
+        return await call(service, body.run, lambda model: {"tokens": next_tokens(model, *place)})
+
     @router.post("/texts")
     async def texts(body: Texts) -> JsonObject:
         """Compare the vectors of texts."""
         check_inputs(body.texts, settings)
         return await call(service, body.run, lambda model: page_data.texts_json(model, body.texts))
-
-    @router.get("/curves")
-    async def curves(run: RunName, seen: Annotated[str, Field(max_length=100)] = "") -> JsonObject:
-        """Read the curves of a run, also while it trains: what is new since `seen`."""
-        model = service.run(run).model
-        folder, monitor = model.run.folder, model.run.recipe.training.monitor
-        found: JsonObject = finite(await asyncio.to_thread(page_data.curves_json, folder, monitor, seen))
-        return found
 
     return router
 

@@ -2,7 +2,7 @@
 
 const app = {
   runs: null, limit: 10000, formats: [], showsCode: false, run: null, other: "", inputs: {}, source: "", target: "", tab: "attention",
-  sentence: 0, chosen: 0, prefix: "", translated: null, result: null, tree: null, problem: "", waiting: false, fixed: false,
+  sentence: 0, chosen: 0, prefix: "", begun: "", translated: null, result: null, tree: null, problem: "", waiting: false, fixed: false,
   typed: () => {
     closeWordMenu();
     showBusy(currentExample() !== null);
@@ -86,7 +86,7 @@ function chooseRun(run, state = {}) {
 // Ask for everything again: the text or another field has changed.
 async function refresh() {
   if (!app.run) return null;
-  Object.assign(app, { chosen: 0, problem: "", prefix: "" });
+  Object.assign(app, { chosen: 0, problem: "", prefix: "", begun: "" });
   const { run } = app;
   const count = countTyped();
   try {

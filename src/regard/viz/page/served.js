@@ -6,7 +6,7 @@ const FITTED = { compare: drawComparison, inside: drawInside };
 function insideTabs() {
   const { run, result } = app;
   const has = { attention: run.attention, arithmetic: run.attention && (!result?.maps.length || result.maps.some((map) => map.steps)),
-    beam: run.beam > 0, vectors: run.vectors, training: run.curves };
+    beam: run.beam > 0, next: run.next, vectors: run.vectors, training: run.curves };
   return Object.keys(has).filter((key) => has[key]);
 }
 
@@ -43,6 +43,7 @@ const VIEWS_INSIDE = {
   arithmetic: (panel) => app.result?.maps.length ? drawArithmetic(panel, app.result.maps, (map, layer, head) => ask("head", "head",
     { run: app.run.name, example: exampleWith(app.prefix), chosen: app.chosen, map: map.name, layer, head })) : refill(panel, waitingText()),
   beam: (panel) => app.result ? showBeam(panel) : refill(panel, waitingText()),
+  next: (panel) => app.result ? drawNext(panel) : refill(panel, waitingText()),
   vectors: (panel) => drawVectorForm(panel),
   training: (panel) => drawTraining(panel),
 };

@@ -48,6 +48,10 @@ function drawTranslation(parent) {
           onclick: (event) => copyText(event.currentTarget, app.translated?.text || "", say("copy")) }, say("copy"))))),
   samples(), make("div", { id: "best" }));
   linkKeys(output, showLinks, () => app.translated?.links || [], TARGET_START);
+  output.addEventListener("keydown", (event) => {
+    const box = event.key === "Enter" && output.querySelector(".marked")?.getBoundingClientRect();
+    if (box) output.dispatchEvent(new MouseEvent("click", { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }));
+  });
   countCharacters();
   drawTranslated();
 }
