@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import lzma
 import unicodedata
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from regard.data.accounts import Account, collect_accounts, describe_accounts
-from regard.data.fields import LABELLED_TEXT, LINES, PAIRS, SCORED_TEXT, TAGGED_WORDS, Fields
+from regard.data.fields import LABELLED_TEXT, LINES, PAIRS, QUESTIONS, SCORED_TEXT, TAGGED_WORDS, Fields
 from regard.data.formats import read_examples
 from regard.data.sources import Source
 from regard.errors import UserError
@@ -157,3 +158,16 @@ def test_the_account_of_a_source_adds_up(tmp_path: Path) -> None:
     assert len(describe_accounts(accounts)) == 1
     with pytest.raises(RuntimeError):
         Account("a.csv", 3, 1).check()
+
+
+@pytest.mark.parametrize("name", ["dev.json", "a.context"])
+def test_questions_are_counted(tmp_path: Path, name: str) -> None:
+    question = {"id": "1", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
+    document = {"data": [{"paragraphs": [{"context": "Ada.", "qas": [question]}]}]}
+    (tmp_path / "dev.json").write_text(json.dumps(document))
+    for ending, line in (("context", "Ada slept ."), ("question", "Who slept ?"), ("span", "0 1")):
+        (tmp_path / f"a.{ending}").write_text(line + "\n")
+    options: dict[str, Any] = {"format": "squad" if name == "dev.json" else "squad-tokens"}
+    with collect_accounts() as accounts:
+        assert len(list(read_examples([Source(file=name, **options)], tmp_path, QUESTIONS))) == 1
+    assert [(account.read, account.kept) for account in accounts.values()] == [(1, 1)]

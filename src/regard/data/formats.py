@@ -379,6 +379,7 @@ def read_squad(files: SourceFiles) -> Iterator[Record]:
                         value["answers"] = []
                     elif "answers" in question:
                         value["answers"] = question["answers"]
+                    files.account.read += 1
                     yield Record(Location(path, name, "question"), value)
     except (KeyError, TypeError) as error:
         remedy = "SQuAD is {data: [{paragraphs: [{context, qas: [{id, question, answers: [{text, answer_start}]}]}]}]}"
@@ -398,6 +399,7 @@ def read_squad_tokens(files: SourceFiles) -> Iterator[Record]:
         location = Location(paths[2], number)
         answer = word_span(context.split(" "), word_numbers(span, location), location)
         value = {"id": str(number), "question": question, "context": context, "answers": [answer]}
+        files.account.read += 1
         yield Record(Location(paths[0], number), value)
 
 
@@ -428,6 +430,7 @@ def read_qamr(files: SourceFiles) -> Iterator[Record]:
         answers = [word_span(words, word_numbers(span, location), location) for span in spans]
         distinct = [answer for i, answer in enumerate(answers) if answer not in answers[:i]]
         value = {"id": str(number), "question": cells[5], "context": " ".join(words), "answers": distinct}
+        files.account.read += 1
         yield Record(location, value)
 
 
