@@ -81,6 +81,13 @@ def test_tokens_layers_and_heads_are_named_beside_their_matrices() -> None:
     assert (attribute(root, "width"), attribute(root, "height")) == (near(wide), near(high))
 
 
+def test_the_legend_has_the_signs_that_occur() -> None:
+    for weights, shown in (([0.0, 0.5], ["0", "0.5", "1"]), ([-0.5, 0.5], ["-1", "-0.5", "0", "0.5", "1"])):
+        root = ET.fromstring(heads_svg([[[weights]]], ["a"], ["x", "y"]))
+        assert [text.text for text in root.iter(f"{NAME}text")][-len(shown) :] == shown
+        assert "-0.5" in shown or not any((text.text or "").startswith("-") for text in root.iter(f"{NAME}text"))
+
+
 def test_large_matrices_are_further_apart() -> None:
     names = [f"t{n}" for n in range(20)]
     root = ET.fromstring(heads_svg(np.full((1, 2, 20, 20), 0.05), names, names))

@@ -124,6 +124,7 @@ def test_places_on_an_axis() -> None:
         (1, 50, True, [1, 3, 10, 30]),
         (2, 21, True, [2, 5, 10, 20]),
         (2, 9, True, [2, 4, 6, 8]),
+        (1, 1e7, True, [1, 1e2, 1e4, 1e6]),
         (1, 1e12, True, [1, 1e2, 1e4, 1e6, 1e8, 1e10, 1e12]),
     ],
 )
@@ -226,6 +227,32 @@ def test_series_have_their_own_colours_and_names() -> None:
     assert len(set(styles[:7])) == 7 and styles[7] == styles[0]
     shown = elements(svg, "path", d="M0 7h24")
     assert [(path.get("stroke"), path.get("stroke-dasharray")) for path in shown] == styles
+
+
+def test_titles_labels_and_names_are_around_the_field() -> None:
+    svg = inline_svg(Plot({"one": SERIES["one"], "second": SERIES["two"]}, "Title", "time", "loss"))
+    parts = list(ET.fromstring(svg))
+    places = [floats(part.get("transform")) for part in parts]
+    field_high = HIGH + 24
+    heights = [14, 14, field_high, 12]  # a line of text takes 16 pixels, less what is below its letters
+    assert places == [near(0, sum(heights[:n]) + 14 * n) for n in range(5)]
+    side, _ = field(svg)
+    label = [values(text, "x", "y") for text in parts[3].iter(f"{NAME}text")]
+    assert label == [near(side + WIDE / 2, 8)] and texts(svg)["Title"] == texts(svg)["loss"] == [0, 12]
+    names = [floats(group.get("transform")) for group in parts[4]]
+    assert names == [near(0, 0), near(30 + LETTER * len("one") + 14, 0)]
+    assert texts(svg)["one"] == texts(svg)["second"] == [30, 12]
+    long = inline_svg(Plot({"a": SERIES["one"]}, "word " * 30))
+    rows = [values(text, "x", "y") for text in elements(long, "text", class_="title")]
+    assert len(rows) > 1 and rows == [near(0, 12 + 16 * n) for n in range(len(rows))]
+    assert floats(list(ET.fromstring(long))[1].get("transform")) == near(0, 16 * len(rows) - 2 + 14)
+
+
+def test_names_that_do_not_fit_begin_a_new_line() -> None:
+    svg = inline_svg(Plot({f"a rather long name {n}": SERIES["one"] for n in range(3)}))
+    length = 30 + LETTER * len("a rather long name 0")
+    places = [floats(group.get("transform")) for group in list(ET.fromstring(svg))[-1]]
+    assert places == [near(0, 0), near(length + 14, 0), near(0, 20)]
 
 
 def test_bars_of_both_signs_and_their_whiskers() -> None:
@@ -377,19 +404,19 @@ def test_the_levels_and_columns_of_a_tree() -> None:
 
 def test_the_numbers_of_a_ladder() -> None:
     rows = [
-        LadderRow("a", "", {"bleu": [10.0, 20.0], "perplexity": [4.0], "flops": [3e12]}),
-        LadderRow("b", "", {"bleu": [60.0], "perplexity": [2.0]}),
+        LadderRow("a", "", {"bleu": [10.0, 20.0], "perplexity": [4.0], "flops": [3e12, 5e12]}),
+        LadderRow("b", "", {"bleu": [45.0], "perplexity": [2.0]}),
         LadderRow("c", "", {"bleu": [-3.0], "perplexity": [2.0]}),
         LadderRow("d", "", {"exact": [0.0]}),
     ]
     data = ladder_data(LadderPage("t", rows))
     cells = [row["cells"] for row in data["rows"]]
     assert data["columns"] == ["bleu", "exact", "perplexity", "flops"]
-    assert [cell["bleu"] and cell["bleu"]["share"] for cell in cells] == [0.25, 1.0, 0.0, None]
+    assert [cell["bleu"] and cell["bleu"]["share"] for cell in cells] == [0.333, 1.0, 0.0, None]
     assert [cell["bleu"] and cell["bleu"]["best"] for cell in cells] == [False, True, False, None]
     assert [cell["perplexity"] and cell["perplexity"]["best"] for cell in cells] == [False, True, True, None]
     assert cells[0]["bleu"]["deviation"] == f"{np.std([10, 20], ddof=1):.1f}" and cells[1]["bleu"]["deviation"] is None
-    assert cells[0]["flops"] == {"mean": "3.00", "deviation": None, "best": False, "share": None}
+    assert cells[0]["flops"] == {"mean": "4.00", "deviation": "1.41", "best": False, "share": None}
     assert cells[3]["exact"] == {"mean": "0.0", "deviation": None, "best": False, "share": None}, "no bar of nothing"
 
 
