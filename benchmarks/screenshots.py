@@ -68,6 +68,14 @@ def beam(page: Page) -> None:
     page.wait_for_selector(".beam .node")
 
 
+def words(page: Page) -> None:
+    """Other words for one word of the translation, and marks on the unsure ones."""
+    page.check("#unsure")
+    places = page.locator("#output .linked")
+    places.nth(min(6, places.count() - 1)).click()
+    page.wait_for_selector("#word-menu .offers button")
+
+
 def classes(page: Page) -> None:
     """A classifier: the language of a text, and the vectors of several texts."""
     page.select_option("#run", "languages")
@@ -84,6 +92,7 @@ SHOTS: dict[str, tuple[dict[str, Any], str, str, Callable[[Page], None], str]] =
     "page": (WIDE, TEXT, TARGET, attention, ""),
     "page-dark": (WIDE | {"color_scheme": "dark"}, TEXT, TARGET, attention, ""),
     "page-phone": (PHONE, TEXT, TARGET, attention, ""),
+    "page-words": (WIDE, TEXT, TARGET, words, "#ask"),
     "page-attention": (WIDE, TEXT, TARGET, lines, "#inside"),
     "page-arithmetic": (WIDE, TEXT, TARGET, arithmetic, "#inside"),
     "page-beam": (WIDE, TEXT, TARGET, beam, "#inside"),

@@ -206,3 +206,27 @@ def test_a_link_opens_the_page_as_it_was(open_page: OpenPage, served: Served) ->
     page.goto(f"{served.address}/#en/run=none&from=xx&to=yy&tab=zz&src=six")
     page.wait_for_selector(READY)
     assert page.input_value("#source") == "six" and target(page) == "de"
+
+
+def test_a_form_offers_an_example(open_page: OpenPage, served: Served) -> None:
+    page = open_page()
+    page.select_option("#run", "reviews")
+    page.click(".samples button")
+    page.wait_for_selector(".answer[aria-busy=false] .share")
+    text = page.input_value("#field-text")
+    assert text and page.inner_text(".answer .share.first bdi") == served.models["reviews"].predict(text)["label"]
+    assert page.locator(".samples").count() == 0
+
+
+def test_too_many_texts_are_not_cut(browser: "Browser", served: Served) -> None:
+    context = browser.new_context(viewport={"width": 1000, "height": 900})
+    page = context.new_page()
+    page.goto(served.address)
+    page.select_option("#run", "reviews")
+    page.click("#tab-vectors")
+    page.fill("#lines", "\n".join(f"film {number}" for number in range(51)))
+    page.wait_for_selector("#panel .problem")
+    page.fill("#lines", "\n".join(f"film {number}" for number in range(50)))
+    page.wait_for_selector(".text-dot")
+    assert page.locator(".text-dot").count() == 50
+    context.close()

@@ -127,6 +127,18 @@ def test_another_word_and_the_rest_follows(open_page: OpenPage, served: Served) 
     assert page.inner_text("#output").split() == words, "a new text has no such beginning"
 
 
+def test_other_words_by_keys(open_page: OpenPage) -> None:
+    page = open_page()
+    type_text(page)
+    page.focus("#output")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#word-menu .offers button")
+    assert page.get_attribute("#word-menu", "aria-label") == page.inner_text("#output").split()[0]
+    page.keyboard.press("Escape")
+    assert page.locator("#word-menu").count() == 0
+
+
 def test_why_a_word(open_page: OpenPage, served: Served) -> None:
     page = open_page()
     type_text(page)

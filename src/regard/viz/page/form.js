@@ -1,5 +1,28 @@
 // The form of a run that does not translate: a field for each part of an example, and the prediction in its own form.
 
+// Examples for the fields of each task, in English; {mask} is the model's own token.
+const FORM_SAMPLES = {
+  text: { classification: "A film to remember.", regression: "A man plays a guitar.", language: "The old man", pretraining: "The {mask} is here.",
+    choice: "The man opened his umbrella because" },
+  pair: "A man plays an instrument.",
+  words: "The old man reads a book in the garden .",
+  question: "Where does the old man read?",
+  context: "The old man reads a book in the garden because the weather is good.",
+  choices: "it was raining.\nhe was hungry.",
+};
+
+// A button that fills the blank form with an example.
+function formSample(run) {
+  const given = run.fields.map(({ name }) => [name, FORM_SAMPLES[name]?.[run.task] ?? FORM_SAMPLES[name]])
+    .filter(([, text]) => typeof text === "string");
+  if (given.length < run.fields.length || run.fields.some(({ name }) => app.inputs[name])) return null;
+  return make("div", { class: "samples" }, make("button", { type: "button", class: "plain-button", onclick: () => {
+    for (const [name, text] of given) app.inputs[name] = text.replace("{mask}", run.mask);
+    drawAsk(document.getElementById("ask"));
+    app.typed();
+  } }, say("try_example")));
+}
+
 const MANY_LINES = ["text", "context", "words", "choices"];
 
 function drawForm(parent) {
@@ -17,7 +40,7 @@ function drawForm(parent) {
     input.value = app.inputs[field.name] || "";
     return make("div", { class: "form-field" }, make("label", { for: `field-${field.name}` }, fieldName(run, field)), input);
   });
-  refill(parent, make("div", { class: "boxes" }, make("div", { class: "box" }, fields),
+  refill(parent, make("div", { class: "boxes" }, make("div", { class: "box" }, fields, formSample(run)),
     make("div", { class: "box" }, make("div", { class: "answer", "aria-live": "polite" }), busySign())));
   drawAnswer();
 }

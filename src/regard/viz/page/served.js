@@ -77,7 +77,7 @@ function drawVectorForm(panel) {
     const texts = (app.inputs.lines || "").split("\n").map((line) => line.trim()).filter(Boolean);
     if (texts.length < 2) return refill(map, make("p", { class: "soft" }, say("two_texts")));
     try {
-      const found = await ask("texts", "texts", { run: app.run.name, texts: texts.slice(0, 50) });
+      const found = await ask("texts", "texts", { run: app.run.name, texts });
       return found && drawVectors(map, found);
     } catch (error) {
       return refill(map, make("p", { class: "problem" }, error.message));
