@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Sequence
 
-from regard.documents.lines import read_message
+from regard.documents.lines import MessageList
 from regard.documents.passage import ReadOptions
-from regard.documents.segment import Segment, SegmentTranslation
+from regard.documents.segment import SegmentTranslation
 from regard.errors import UserError
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?P<key>\s*:)?')
@@ -26,8 +26,8 @@ def is_text(value: str) -> bool:
     return not (is_data or _NAME.fullmatch(value[:LONG]) or _NO_TEXT.search(value))
 
 
-class JsonDocument:
-    """The string values of a file; each is a document of its own."""
+class JsonDocument(MessageList):
+    """The string values of a file."""
 
     def __init__(self, text: str, options: ReadOptions) -> None:
         try:
@@ -39,19 +39,15 @@ class JsonDocument:
             ) from error
         self.text = text
         self.is_ascii = text.isascii() and "\\u" in text
-        strings = (match for match in _STRING.finditer(text) if not match["key"])
-        values = [(match, json.loads(match[0])) for match in strings]
-        self.values = [(match, value) for match, value in values if is_text(value)]
-        self.messages = [read_message(value, options) for _, value in self.values]
-        self.segments: list[Segment] = [segment for message in self.messages for segment in message.segments]
+        found = [(match, json.loads(match[0])) for match in _STRING.finditer(text) if not match["key"]]
+        self.strings = [(match, value) for match, value in found if is_text(value)]
+        super().__init__((value for _, value in self.strings), options)
 
     def render(self, translations: Sequence[SegmentTranslation]) -> str:
         """The file with translated values; a value that is unchanged is written as it was."""
-        written, copied, used = list[str](), 0, 0
-        for (match, value), message in zip(self.values, self.messages, strict=True):
-            count = len(message.segments)
-            new = message.render(translations[used : used + count])
+        written, copied = list[str](), 0
+        for (match, value), new in zip(self.strings, self.values(translations), strict=True):
             string = match[0] if new == value else json.dumps(new, ensure_ascii=self.is_ascii)
             written += [self.text[copied : match.start()], string]
-            copied, used = match.end(), used + count
+            copied = match.end()
         return "".join([*written, self.text[copied:]])

@@ -6,8 +6,9 @@ short texts   tags such as <i> and line breaks are taken out and put back by wor
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from regard.documents.markup import VOID, Item, PassageBuilder, Token, find_delimiters, read_markup
 from regard.documents.passage import Passage, ReadOptions, Slot, TemplateDocument
@@ -111,10 +112,17 @@ Entry = dict[str, Field]
 """A message: its keywords."""
 
 
-def missing(entry: Entry) -> Iterator[tuple[Field, str]]:
-    """The translations that are missing in a message, each with its source."""
+def missing(entry: Entry, count: int) -> Iterator[tuple[Field, str]]:
+    """The translations that are missing in a message, each with its source; `count` plural forms, if it is known.
+
+    A form that is too many has no keyword.
+    """
     source, plural = entry.get("msgid"), entry.get("msgid_plural")
     forms = [item for name, item in entry.items() if name.startswith("msgstr")]
+    if plural and count and not any(item.value for item in forms):
+        last = forms[-1].last
+        yield from ((replace(item, keyword=""), "") for item in forms[count:])
+        forms = forms[:count] + [Field(f"msgstr[{n}]", "", last, last) for n in range(len(forms), count)]
     for item in forms if source and source.value else ():
         if not item.value:
             is_plural = plural is not None and (item.keyword != "msgstr[0]" or len(forms) == 1)
@@ -145,6 +153,19 @@ def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
     yield entry
 
 
+def fill_header(value: str, language: str) -> str:
+    """The header of a file with its language and the rule for plural forms, where they are not given."""
+    from babel.core import Locale, UnknownLocaleError
+    from babel.messages.plurals import get_plural
+
+    value = re.sub(r"(?m)^Language:[ \t]*$", f"Language: {language.replace('-', '_')}", value)
+    try:
+        rule = get_plural(Locale.parse(language, sep="-"))
+    except (UnknownLocaleError, ValueError):
+        return value
+    return re.sub(r"(?m)^Plural-Forms:(?:.*INTEGER.*|[ \t]*)$", f"Plural-Forms: {rule}", value)
+
+
 def unquote(text: str) -> str:
     """The value of a quoted string."""
     return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1])
@@ -158,28 +179,49 @@ def quote(keyword: str, value: str, end: str) -> str:
     return end.join([f'{keyword} "{lines[0] if lines else ""}"', *(f'"{line}"' for line in lines[1:])])
 
 
-class MessageDocument:
-    """The messages of a file; each is a document of its own."""
+class MessageList:
+    """Texts that may have tags and line breaks; each is a document of its own."""
+
+    def __init__(self, texts: Iterable[str], options: ReadOptions) -> None:
+        self.messages = [read_message(text, options) for text in texts]
+        self.segments: list[Segment] = [segment for message in self.messages for segment in message.segments]
+
+    def values(self, translations: Sequence[SegmentTranslation]) -> Iterator[str]:
+        """Each text, from the translations of all segments."""
+        remaining = iter(translations)
+        return (message.render(list(islice(remaining, len(message.segments)))) for message in self.messages)
+
+
+class MessageDocument(MessageList):
+    """The messages of a file."""
 
     def __init__(self, text: str, options: ReadOptions) -> None:
         self.lines = _LINES.findall(text)
-        self.missing = [item for entry in read_entries(self.lines) for item in missing(entry)]
-        self.messages = [read_message(source, options) for _, source in self.missing]
-        self.segments: list[Segment] = [segment for message in self.messages for segment in message.segments]
+        entries = list(read_entries(self.lines))
+        header = next((entry["msgstr"] for entry in entries if "msgstr" in entry and not entry["msgid"].value), None)
+        value = header.value if header else ""
+        if header and options.target and (value := fill_header(value, options.target)) != header.value:
+            self.write(self.lines, header, value)
+        rule = re.search(r"(?m)^Plural-Forms:.*nplurals *= *(\d+)", value)
+        self.missing = [item for entry in entries for item in missing(entry, int(rule[1]) if rule else 0)]
+        super().__init__((source for _, source in self.missing), options)
 
     def render(self, translations: Sequence[SegmentTranslation]) -> str:
         """The file with the missing translations."""
         lines = list(self.lines)
-        used = 0
-        for (item, _), message in zip(self.missing, self.messages, strict=True):
-            count = len(message.segments)
-            value = message.render(translations[used : used + count])
-            used += count
-            last = lines[item.last - 1]
-            end = last[len(last.rstrip("\r\n")) :]
-            written = quote(item.keyword, value, end or "\n") + end
-            lines[item.first : item.last] = [written, *[""] * (item.last - item.first - 1)]
+        for (item, _), value in zip(self.missing, self.values(translations), strict=True):
+            self.write(lines, item, value)
         return "".join(lines)
+
+    def write(self, lines: list[str], item: Field, value: str) -> None:
+        """Write a field in place of its lines, or after the line before it if it has none."""
+        last = lines[item.last - 1] if item.first < item.last else self.lines[item.last - 1]
+        end = last[len(last.rstrip("\r\n")) :]
+        written = quote(item.keyword, value, end or "\n") + end if item.keyword else ""
+        if item.first == item.last:
+            lines[item.last - 1] += written if end else f"\n{written}"
+        else:
+            lines[item.first : item.last] = [written, *[""] * (item.last - item.first - 1)]
 
 
 def read_message(text: str, options: ReadOptions) -> TemplateDocument:

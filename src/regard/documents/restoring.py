@@ -20,6 +20,8 @@ from regard.documents.sentences import IDEOGRAPH, Rewriting, Span, is_replaced, 
 
 _IN_WORD = rf"[^\W{IDEOGRAPH}]"
 REMOVED = -1
+_COUNT = re.compile(r"%(?:\(\w+\)|\d+\$)?[-+#0-9.]*l*[diu]|\d[\d.,'’ \u202f]*")
+_HYPHEN = re.compile(r" ?-(?=\w)")
 MAX_EXTENSION, MAX_CODE = 12, 60
 SIMILAR = 0.5
 """From this ratio of equal characters on, words are a changed copy of a protected part."""
@@ -212,6 +214,9 @@ def write(
             outputs.append((start, end, "", 0, 0))
         else:
             part = masked.parts[number]
+            joined = _HYPHEN.match(translation, end) if end > start and _COUNT.fullmatch(part.output) else None
+            if joined and masked.source[part.end : part.end + 1] == " ":  # "%d file" is not "%d-Datei"
+                translation = translation[:end] + " " * len(joined[0]) + translation[joined.end() :]
             before, after = blanks(masked.source, part, translation, (start, end))
             outputs.append((start, end, before + part.output + after, len(before), len(after)))
     rewriting = Rewriting.of(translation, ((start, end, text) for start, end, text, _, _ in outputs))
