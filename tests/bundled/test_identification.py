@@ -161,3 +161,20 @@ def test_names_of_runs() -> None:
     with pytest.raises(UserError) as error:
         bundled_run("no-such-run")
     assert error.value.code == "not-a-run"
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "certain"),
+    [
+        ("我昨天去了 Starbucks 买了一杯 latte。", "zh", True),
+        ("请打开 Windows 10 的 Settings 页面。", "zh", True),
+        ("My friend 王小明 lives in Beijing.", "en", False),
+        ("Mein Freund 王 wohnt in Berlin und arbeitet dort.", "de", True),
+        ("今天天气很好。", "zh", True),
+        ("iPhone 手机", "zh", False),
+    ],
+)
+def test_chinese_with_words_in_latin_letters(text: str, language: str, certain: bool) -> None:
+    ((best, *_),) = identify([text])
+    assert best.language == language
+    assert (best.confidence > 0.7) == certain

@@ -84,3 +84,16 @@ def test_numbers_are_kept(translator: Translator, target: str) -> None:
     translations = translator.translate(texts, source="en", target=target)
     assert [item for item in zip(texts, translations, strict=True) if not numbers_agree(*item)] == []
     assert not any(stand_in in item for stand_in in STAND_INS for item in translations)
+
+
+def test_a_script_that_the_model_does_not_know_is_copied_and_reported(translator: Translator, tmp_path: Path) -> None:
+    russian, german = "Привет, как дела?", "Ich habe Hunger."
+    with pytest.warns(UserWarning, match="Привет"):
+        assert translator.translate([russian, "I am hungry."], source="en", target="de") == [russian, german]
+    page = tmp_path / "a.html"
+    page.write_text(f"<p>I am hungry.</p><p>{russian}</p>", encoding="utf-8")
+    command = ("translate", "--from", "en", "--to", "de", "--device", "cpu")
+    result = regard(*command, "-i", page)
+    assert result.out == f"<p>{german}</p><p>{russian}</p>" and "text 2" in result.err
+    result = regard(*command, stdin=f"I am hungry.\n{russian}\n")
+    assert result.out == f"{german}\n{russian}\n" and "text 2" in result.err

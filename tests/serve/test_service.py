@@ -256,3 +256,13 @@ def test_clients_are_told_apart_by_address_and_key(tiny_app: FastAPI, monkeypatc
     monkeypatch.setattr(tiny_app.state.access, "keys", ApiKeys([]))
     assert client.post("/v1/translate", json={"text": "six six", "target": "de"}).status_code == 200
     assert set(clients) == {b"127.0.0.1"}
+
+
+def test_problems_of_a_translation_are_reported(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def changed(self: object, work: SearchStep, events: object) -> list[Any]:
+        return [{"translation": "eins 22", "looped": False, "parts": 1, "hypotheses": []} for _ in work.examples]
+
+    monkeypatch.setattr(SegmentTranslator, "_compute", changed)
+    found = run(service.translate(request("Привет, мир", "one 25", "one 22")))
+    assert [item.problems for item in found] == [["unknown-script"], ["changed-numbers"], []]
+    assert found[0].text == "Привет, мир"

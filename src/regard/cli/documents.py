@@ -12,6 +12,7 @@ from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import ProgressLine, report
 from regard.cli.streams import STDIO, open_output
 from regard.documents.document import FILE_FORMATS, MAX_BYTES, RESULTS, file_format, open_file
+from regard.documents.segment import SCRIPT
 from regard.errors import UserError
 from regard.messages import Message
 
@@ -112,6 +113,9 @@ class DocumentOptions(OptionGroup):
                 document = self.open(translator, name, read, (source, target))
         with ProgressLine(Message("translated sentences:")) as progress:
             translations = translate_segments(translator, document.segments, source, target, progress, **options)
+        for number, item in enumerate(translations, 1):
+            if item.problem:
+                report(problem_message(item.problem, number, item.text))
         with open_output(output) as stream:
             stream.flush()
             stream.buffer.write(document.render(translations) + b"\n" * (text is not None and output == STDIO))
@@ -126,6 +130,16 @@ class DocumentOptions(OptionGroup):
         source, target = (code or "" for code in direction)
         symbols = translator.task.languages.placeholders
         return open_file(name, content, language=source, target=target, glossary=self.terms, placeholders=symbols)
+
+
+def problem_message(problem: str, number: int, text: str) -> Message:
+    """A warning about the translation of a line or sentence."""
+    values = {"number": number, "text": text[:60]}
+    if problem == SCRIPT:
+        return Message(
+            "warning: the model does not know the script of text {number}, which was copied: {text}", **values
+        )
+    return Message("warning: the translation of text {number} has other numbers than the text: {text}", **values)
 
 
 def read_input(name: str) -> bytes:

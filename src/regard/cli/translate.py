@@ -13,7 +13,7 @@ import typer
 
 from regard.cli import options as opt
 from regard.cli import streams
-from regard.cli.documents import DocumentOptions, detect_source
+from regard.cli.documents import DocumentOptions, detect_source, problem_message
 from regard.cli.options import Options
 from regard.cli.screen import ProgressLine, report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output
@@ -243,6 +243,9 @@ class Counts:
         used = prediction["hypotheses"][: prediction["parts"]]
         self.looped += any(item["looped"] for item in used)
         self.unfinished += any(not item["finished"] and not item["looped"] for item in used)
+        for problem in prediction.get("problems", ()):
+            before_report()
+            report(problem_message(problem, self.lines, prediction["translation"]))
         if prediction["parts"] > max(1, prediction.get("sentences", 1)):
             before_report()
             line = {"line": self.lines, "parts": prediction["parts"]}

@@ -7,6 +7,12 @@ from regard.files import JsonObject
 Link = tuple[int, int, int, int]
 """source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
 
+SCRIPT, NUMBERS = "unknown-script", "changed-numbers"
+PROBLEMS = {
+    SCRIPT: "the model does not know the script of {text!r}, which was copied",
+    NUMBERS: "the translation of {text!r} has other numbers",
+}
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -26,13 +32,15 @@ class Segment:
 class SegmentTranslation:
     """The translation of one segment: the best one, others from the second best on, and one link per target token.
 
-    `prediction` is what the model says about it: score, hypotheses, ...; None if no model translated it.
+    `prediction` is what the model says about it: score, hypotheses, ...; None if no model translated it. `problem` is a
+    key of PROBLEMS, or "".
     """
 
     text: str
     alternatives: tuple[str, ...] = ()
     links: tuple[Link, ...] = ()
     prediction: JsonObject | None = None
+    problem: str = ""
 
 
 def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
@@ -43,4 +51,4 @@ def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> Segment
         overlap, source_start, source_end = max(common, default=(0, 0, 0))
         if overlap > 0:
             links.append((source_start, source_end, target_start, target_end))
-    return replace(after, links=tuple(links))
+    return replace(after, links=tuple(links), problem=before.problem or after.problem)

@@ -10,9 +10,11 @@ how often it is right, and what it does not know.
 
 import html
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from regard.documents.scripts import count_scripts
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -22,6 +24,7 @@ OTHER = "other"
 MAX_CHARACTERS = 1000
 """The beginning of a text that is read; more text does not change the result."""
 TAG = re.compile(r"<[^<>]*>")
+CHINESE, LATIN_WORD = "zh", re.compile(r"[A-Za-zÀ-ɏ]+")
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,23 @@ class Detected:
 
 def identify(classifier: "Model", texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
     """The `top` most probable languages of each text, the most probable first; none for a text without letters."""
-    return [
-        [
-            Detected(language, probability)
-            for language, probability in prediction["probabilities"].items()
-            if language != OTHER
-        ][:top]
-        for prediction in classifier.predict([{"text": classifier_input(text)} for text in texts])
-    ]
+    predictions = classifier.predict([{"text": classifier_input(text)} for text in texts])
+    found = []
+    for text, prediction in zip(texts, predictions, strict=True):
+        values = with_han_share(text, prediction["probabilities"]).items()
+        ordered = sorted((item for item in values if item[0] != OTHER), key=lambda item: -item[1])
+        found.append([Detected(*item) for item in ordered[:top]])
+    return found
+
+
+def with_han_share(text: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:
+    """Probabilities in which Chinese has the share of its characters among all words: a few brands change nothing."""
+    scripts = count_scripts(text)
+    han, rest = scripts["CJK"], 1 - probabilities.get(CHINESE, 1.0)
+    if not han or rest <= 0 or scripts.keys() & {"HIRAGANA", "KATAKANA", "HANGUL"}:
+        return probabilities
+    share = han / (han + len(LATIN_WORD.findall(text[:MAX_CHARACTERS])))
+    return {name: share if name == CHINESE else value * (1 - share) / rest for name, value in probabilities.items()}
 
 
 def classifier_input(text: str) -> str:

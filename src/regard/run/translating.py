@@ -9,6 +9,7 @@ once (`compute`); a server joins it with the work of other requests, and adds a 
 """
 
 import re
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,8 @@ from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
 from regard.documents.passage import TemplateDocument, blank_between
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.restoring import restore
-from regard.documents.segment import Link, Segment, SegmentTranslation, join_steps
+from regard.documents.scripts import is_unknown
+from regard.documents.segment import NUMBERS, PROBLEMS, SCRIPT, Link, Segment, SegmentTranslation, join_steps
 from regard.documents.sentences import Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
@@ -153,16 +155,19 @@ class SegmentTask:
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
 
     def _search(self, segments: Sequence[Segment], target: str | None, owners: Numbers) -> Steps:
-        """Translate without links: copy what has no letters (if the languages are known), search for the others.
+        """Translate without links; if the languages are known, copy what has no letters, or letters of other scripts.
 
         `owners` are the numbers for `notify`; those of pieces are below 0.
         """
         results = [SegmentTranslation(item.text) for item in segments]
+        sources = {source for source, _ in self.languages.directions}
         groups: dict[tuple[str, str, int], list[int]] = {}
         drawn = self.task.decoding.search == "sample"  # equal sentences have different samples
         for number, item in enumerate(segments):
             is_number = self.languages.directions and not any(map(str.isalpha, item.text))
-            if item.text.strip() and not is_number:
+            if sources and is_unknown(item.text, sources):
+                self._report([number], results, replace(results[number], problem=SCRIPT), owners)
+            elif item.text.strip() and not is_number:
                 groups.setdefault((item.text, item.prefix, number * drawn), []).append(number)
             else:
                 self._report([number], results, results[number], owners)
@@ -223,7 +228,7 @@ class SegmentTask:
 
     def _repair_numbers(self, examples: Sequence[Example], translations: Sequence[SegmentTranslation]) -> Steps:
         """SearchStep again for a translation with other numbers than its source, with numbers that a model copies."""
-        repaired, languages = list(translations), self.task.languages
+        repaired, languages = list(translations), self.languages
         for symbols in (STAND_INS, languages.placeholders):
             wrong = [n for n, item in enumerate(repaired) if not self.has_numbers(examples[n], item.text)]
             masked = [mask_numbers(str(examples[n]["src"]), symbols, self._target(examples[n])) for n in wrong]
@@ -236,14 +241,17 @@ class SegmentTask:
                 text = restore(item, str(prediction["translation"]), (), symbols).text
                 if (is_copied or symbols != STAND_INS) and numbers_agree(str(examples[n]["src"]), text):
                     repaired[n] = replace(translations[n], text=text)
-        return repaired
+        return [
+            item if self.has_numbers(example, item.text) else replace(item, problem=NUMBERS)
+            for example, item in zip(examples, repaired, strict=True)
+        ]
 
     def _target(self, example: Example) -> str:
-        return str(example.get("to") or self.task.languages.directions[0][1])
+        return str(example.get("to") or self.languages.directions[0][1])
 
     def has_numbers(self, example: Example, translation: str) -> bool:
         """True if a translation has the numbers of its source, or need not: the run names no languages."""
-        is_text = self.task.languages.directions and not example.get("prefix")
+        is_text = self.languages.directions and not example.get("prefix")
         return not is_text or numbers_agree(str(example["src"]), translation)
 
     def _link(self, segments: Sequence[Segment], translations: list[SegmentTranslation], target: str | None) -> Steps:
@@ -283,7 +291,8 @@ def join_pieces(text: str, spans: Sequence[Span], translations: Sequence[Segment
         links += [(a + start, b + start, c + len(joined), d + len(joined)) for a, b, c, d in item.links]
         joined, end = joined + item.text, stop
     joined += text[end:]
-    return SegmentTranslation(joined, links=tuple(links), prediction=join_piece_predictions(joined, translations))
+    problem, prediction = max(item.problem for item in translations), join_piece_predictions(joined, translations)
+    return SegmentTranslation(joined, links=tuple(links), prediction=prediction, problem=problem)
 
 
 def join_piece_predictions(text: str, translations: Sequence[SegmentTranslation]) -> Prediction | None:
@@ -380,8 +389,10 @@ def translate_texts(
     model: "Translator", texts: Iterable[str], source: str | None = None, target: str | None = None, **options: Any
 ) -> Iterator[str]:
     """The translation of each text; arguments are those of `predict_texts`."""
-    predictions = predict_texts(model, texts, source, target, **options)
-    return (str(prediction["translation"]) for _, prediction in predictions)
+    for example, prediction in predict_texts(model, texts, source, target, **options):
+        for problem in prediction.get("problems", ()):
+            warnings.warn(PROBLEMS[problem].format(text=example["src"][:60]), stacklevel=3)
+        yield str(prediction["translation"])
 
 
 def predict_texts(
@@ -458,4 +469,4 @@ def join_predictions(document: TemplateDocument, translations: Sequence[SegmentT
         "parts": parts,
         "sentences": len(predictions),
         "hypotheses": hypotheses,
-    }
+    } | ({"problems": problems} if (problems := sorted({item.problem for item in translations} - {""})) else {})

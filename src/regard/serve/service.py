@@ -66,13 +66,17 @@ class TranslateRequest:
 
 @dataclass(frozen=True)
 class TranslatedText:
-    """The translation of one text; `source` is its language, `detected` what was detected if it was not given."""
+    """The translation of one text; `source` is its language, `detected` what was detected if it was not given.
+
+    `problems` are keys of `segment.PROBLEMS`.
+    """
 
     text: str
     alternatives: list[str]
     source: str
     detected: list[Detected] | None
     links: list[Link]
+    problems: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,8 @@ class Service:
         rendered = await in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
         links = text_links(text, rendered, document.segments, translations) if links_too else []
-        return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links)
+        problems = sorted({item.problem for item in translations} - {""})
+        return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links, problems)
 
     async def translate_file(
         self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}

@@ -1,0 +1,32 @@
+"""Scripts of texts: a model does not know the letters of other scripts than those of its languages."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+
+_TABLE = """
+LATIN af ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lt lv ms nl no pl pt ro sk sl sq sv sw tr vi;
+CJK zh ja ko; HIRAGANA ja; KATAKANA ja; HANGUL ko; CYRILLIC be bg kk ky mk mn ru sr tg uk; ARABIC ar fa ps sd ug ur;
+GREEK el; HEBREW he yi; ARMENIAN hy; GEORGIAN ka; DEVANAGARI hi mr ne; BENGALI bn; GUJARATI gu; GURMUKHI pa; TAMIL ta;
+TELUGU te; KANNADA kn; MALAYALAM ml; SINHALA si; THAI th; LAO lo; KHMER km; MYANMAR my; TIBETAN bo; ETHIOPIC am ti
+"""
+LANGUAGES = {name: frozenset(codes) for name, *codes in (re.findall(r"\w+", line) for line in _TABLE.split(";"))}
+"""The languages of each script, by the first word of its letters' Unicode names."""
+MAX_CHARACTERS = 1000
+"""The beginning of a text that is read."""
+
+
+def count_scripts(text: str) -> Counter[str]:
+    """How many letters of each script a text has."""
+    words = (unicodedata.name(letter, "").partition(" ")[0] for letter in text[:MAX_CHARACTERS] if letter.isalpha())
+    return Counter(word for word in words if word in LANGUAGES)
+
+
+def is_unknown(text: str, languages: Iterable[str]) -> bool:
+    """True if most letters of a text are in scripts of none of the languages; False if the table lacks a language."""
+    if text.isascii():
+        return False
+    codes, counts = {code.split("-")[0].lower() for code in languages}, count_scripts(text)
+    foreign = sum(count for script, count in counts.items() if not LANGUAGES[script] & codes)
+    return 2 * foreign > counts.total() and codes <= frozenset[str]().union(*LANGUAGES.values())
