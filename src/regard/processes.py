@@ -30,6 +30,9 @@ CHUNK_ITEMS, CHUNK_CHARACTERS = 2_000, 1 << 22
 SINGLE_PROCESS_CHUNKS = 100
 """So few chunks are done in this process, by the tokenizer's own threads: starting processes takes longer."""
 
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Microseconds of computation per period that a container may use on Linux: "200000 100000" are two cores."""
+
 C = TypeVar("C")
 R = TypeVar("R")
 
@@ -83,10 +86,15 @@ def map_in_order(function: Callable[[C], R], chunks: Iterable[C], workers: int) 
 
 
 def count_workers(workers: int) -> int:
-    """Number of processes; 0 means one per core that this process may use."""
+    """Number of processes; 0 means one per core that this process may use, also in a container with a limit."""
     if workers:
         return workers
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = CPU_QUOTA.read_text().split()
+        return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # another system, or no limit
+        return cores
 
 
 _function: Callable[[object], object]

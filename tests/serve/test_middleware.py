@@ -275,6 +275,19 @@ def test_the_rate_is_refilled_with_time() -> None:
         limit.check(b"a")
 
 
+def test_of_many_clients_the_newest_are_still_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.serve.access.MAX_CLIENTS", 2)
+    limit = RateLimit(1, clock=lambda: 0.0)
+    for client in (b"a", b"b", b"c"):
+        limit.check(client)
+    for client in (b"c", b"b"):
+        with pytest.raises(ServiceError) as error:
+            limit.check(client)
+        assert error.value.code == "too-many-requests"
+    limit.check(b"a")  # the oldest one was forgotten
+    assert len(limit._clients) == 2
+
+
 def test_a_bug_is_500_without_a_traceback_or_path(tiny_run: TinyRun, caplog: pytest.LogCaptureFixture) -> None:
     with app_of(tiny_run) as app:
 
@@ -316,3 +329,21 @@ def test_headers_and_cors(tiny_run: TinyRun, client: Client) -> None:
         assert allowed["access-control-allow-origin"] == "https://example.org"
         other = Client(app).get("/healthz", headers={"Origin": "https://example.com"}).headers
         assert "access-control-allow-origin" not in other
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/translate", "OPTIONS, POST"), ("/languages", "GET, HEAD, OPTIONS, POST"), ("/v1/runs", "GET, OPTIONS")],
+)
+def test_options_names_the_methods_of_a_path(client: Client, path: str, methods: str) -> None:
+    answer = client.request("OPTIONS", path)
+    assert (answer.status_code, answer.headers["allow"], answer.content) == (200, methods, b"")
+    assert "access-control-allow-origin" not in answer.headers
+    assert client.request("OPTIONS", "/none").status_code == 404
+    assert client.request("DELETE", path).status_code == 405
+
+
+def test_the_address_of_libretranslates_documentation_leads_to_the_routes(client: Client) -> None:
+    answer = client.get("/docs/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "../api")
+    assert client.get("/docs").headers["location"].endswith("/docs/")

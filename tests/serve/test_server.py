@@ -8,18 +8,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.cli.command import fails
+from tests.cli.command import regard as command
 from tests.conftest import TinyRun
 from tests.tiny import number_sentences, translate_words
 
 import regard
-from regard.errors import UserError
-from regard.serve.settings import read_settings
+from regard.cli.serve import SLEEPING, THREADS
+from regard.serve.settings import ServeSettings
 
 CLIENTS = 8
 HEADERS = {"Content-Type": "application/json"}
@@ -86,37 +87,107 @@ def test_sigterm_under_load_loses_nothing(tiny_run: TinyRun) -> None:
     assert int(counted) == sum(client.answered for client in clients)
 
 
-def test_options_come_before_variables_and_these_before_defaults() -> None:
+@pytest.fixture
+def serve(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ServeSettings, int]]:
+    """`regard serve` up to the moment at which it would listen: its settings and its number of threads."""
+    threads, started = [0], list[ServeSettings]()
+    monkeypatch.setattr("torch.set_num_threads", lambda count: threads.append(count))
+    monkeypatch.setattr("regard.serve.server.run_server", lambda service, settings, report: started.append(settings))
+    for name in (*THREADS, *SLEEPING):
+        monkeypatch.setenv(name, os.environ.get(name, "0"))  # restored at the end
+
+    def run(*arguments: object, runs: int = 1, given: str = "") -> tuple[ServeSettings, int]:
+        for name in THREADS:
+            monkeypatch.setenv(name, given)
+        result = command("serve", *[tiny_run("translation")] * runs, *arguments)
+        assert result.status == 0, result.err
+        return started[-1], threads[-1]
+
+    return run
+
+
+def test_options_come_before_variables_and_these_before_defaults(
+    serve: Callable[..., tuple[ServeSettings, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys.txt"
+    keys.write_text("secret\n")
     variables = {
-        "REGARD_SERVE_PORT": "8000", "REGARD_SERVE_HOST": "0.0.0.0", "REGARD_SERVE_CORS": "https://a.org,https://b.org",
-        "REGARD_SERVE_ACCESS_LOG": "false", "REGARD_SERVE_API_KEYS": "keys.txt",
+        "REGARD__PORT": "8000", "REGARD__HOST": "0.0.0.0", "REGARD__CORS": "https://a.org,https://b.org",
+        "REGARD__ACCESS_LOG": "false", "REGARD__API_KEYS": str(keys), "REGARD__MAX_BATCH": "8",
+        "REGARD_SERVE_MAX_BATCH": "16", "REGARD_SERVE_TIMEOUT": "5",  # the old names
     }  # fmt: skip
-    settings = read_settings({"host": "127.0.0.1", "port": None}, variables)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings, _ = serve("--host", "127.0.0.1")
     assert (settings.host, settings.port, settings.access_log) == ("127.0.0.1", 8000, False)
-    assert (settings.cors, settings.api_keys) == (("https://a.org", "https://b.org"), Path("keys.txt"))
-    for wrong in ({"REGARD_SERVE_PORT": "many"}, {"REGARD_SERVE_PORTS": "1"}, {"REGARD_SERVE_TIMEOUT": "-1"}):
-        with pytest.raises(UserError):
-            read_settings({}, wrong)
+    assert (settings.cors, settings.api_keys) == (("https://a.org", "https://b.org"), keys)
+    assert (settings.max_batch, settings.timeout, settings.max_queue) == (8, 5.0, 4096)
+    for name, value in {"REGARD__PORT": "many", "REGARD__TIMEOUT": "-1"}.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert command("serve").status in (1, 2)
+    monkeypatch.setenv("REGARD__PORTS", "1")
+    assert fails("serve").code == "unknown-setting"
 
 
-def test_variables_of_kubernetes_are_ignored_with_one_warning() -> None:
+def test_variables_of_kubernetes_are_ignored_with_one_warning(
+    serve: Callable[..., tuple[ServeSettings, int]], tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = {
         "PORT": "tcp://10.0.0.1:80", "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "80", "SERVICE_PORT_HTTP": "80",
         "PORT_80_TCP": "tcp://10.0.0.1:80", "PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80",
         "PORT_80_TCP_ADDR": "10.0.0.1", "GPU_PORT": "udp://[fd00::1]:80", "GPU_PORT_80_UDP_ADDR": "fd00::1",
     }  # fmt: skip
-    variables = {f"REGARD_SERVE_{name}": value for name, value in service.items()}
-    warnings: list[str] = []
-    settings = read_settings({}, {**variables, "REGARD_SERVE_MAX_BATCH": "8", "OTHER": "tcp://a:1"}, warnings.append)
+    for name, value in service.items():
+        monkeypatch.setenv(f"REGARD_SERVE_{name}", value)
+    monkeypatch.setenv("REGARD_SERVE_MAX_BATCH", "8")
+    settings, _ = serve()
     assert (settings.port, settings.max_batch) == (5000, 8)
-    (warning,) = warnings
-    assert all(name in warning for name in variables) and "MAX_BATCH" not in warning and "\n" not in warning
-    assert read_settings({"port": 8000}, variables).port == 8000
-    for wrong in ({"REGARD_SERVE_PORT": "http://10.0.0.1:80"}, {"REGARD_SERVE_SERVICES": "1"}):
-        with pytest.raises(UserError):
-            read_settings({}, wrong, warnings.append)
-    assert read_settings({}, {"REGARD_SERVE_PORT": "80"}, warnings.append).port == 80
-    assert len(warnings) == 1, "no warning without such variables"
+    assert serve("--port", "8000")[0].port == 8000
+    monkeypatch.setenv("REGARD__PORT", "7000")
+    assert serve()[0].port == 7000
+    (warning,) = (line for line in command("serve", tiny_run("translation")).err.splitlines() if "SERVICE_HOST" in line)
+    assert all(f"REGARD_SERVE_{name}" in warning for name in service) and "MAX_BATCH" not in warning
+
+
+def test_threads_are_shared_by_runs_and_follow_the_operator(
+    serve: Callable[..., tuple[ServeSettings, int]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(64), raising=False)
+    quota = tmp_path / "cpu.max"
+    monkeypatch.setattr("regard.processes.CPU_QUOTA", quota)
+    assert serve()[1] == 8
+    assert serve(runs=16)[1] == 4
+    assert serve(runs=80)[1] == 1
+    assert serve("--threads", "12")[1] == 12
+    quota.write_text("250000 100000\n")  # a container with two and a half cores
+    assert serve()[1] == 2
+    quota.write_text("max 100000\n")
+    assert serve()[1] == 8
+    assert serve(given="3")[1] == 3 and os.environ["OMP_NUM_THREADS"] == "3"
+    assert serve("--threads", "2", given="3")[1] == 2 and os.environ["OMP_NUM_THREADS"] == "2"
+
+
+def test_libraries_are_told_about_threads_before_torch_is_loaded() -> None:
+    program = """
+import os, sys
+class Finder:
+    def find_spec(self, name, *rest):
+        if name == "torch":
+            print(*(os.environ[name] for name in sys.argv[1:]), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Finder())
+from regard.cli import main
+main(["serve", "--threads", "6"])
+"""
+    names = [*SLEEPING, *THREADS]
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment |= {"PYTHONPATH": str(Path(regard.__file__).parents[1]), "RAYON_NUM_THREADS": "5"}
+    for given, expected in {"": "PASSIVE 0 6 6 5\n", "7": "ACTIVE 0 6 6 5\n"}.items():
+        more = {"OMP_WAIT_POLICY": "ACTIVE", "OMP_NUM_THREADS": given} if given else {}  # the operator's
+        command = [sys.executable, "-c", program, *names]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment | more)
+        assert done.stdout == expected, done.stderr
 
 
 def test_a_server_that_cannot_start_says_why(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.serve.make import make_app, stop
 from tests.tiny import number_sentences
 
 from regard.serve.service import OnTextSegment, TranslateRequest
+from regard.serve.streaming import TranslationEvents
 
 PATHS = ("/v1/translate/stream", "/page/translate/stream")
 LINES = number_sentences()
@@ -95,3 +96,20 @@ def test_a_stream_whose_client_closes_before_it_reads_anything_is_cancelled(
         return len(ended)
 
     assert asyncio.run(close_before_the_first_byte()) == 1
+
+
+def test_events_for_a_client_that_reads_slowly_are_bounded(tiny_app: FastAPI) -> None:
+    async def stream() -> list[Any]:
+        events = TranslationEvents(tiny_app.state.service, TranslateRequest(LINES[:2], "en", "de"))
+        for number in range(1000):
+            for segment in (0, 1):
+                events._on_segment(0, segment, f"part {number}", False)
+            assert len(events.waiting) == 1
+        events._on_segment(0, 1, "whole", True)
+        events._on_segment(0, 0, "part 1000", False)
+        assert len(events.waiting) == 2
+        return [await events._next() for _ in range(2)]
+
+    first, second = asyncio.run(stream())
+    assert first == ("segment", {"text": 0, "segment": 1, "translation": "whole"})
+    assert second == ("partial", {"text": 0, "segment": 0, "translation": "part 1000"})

@@ -19,29 +19,52 @@ if TYPE_CHECKING:
     from regard.serve.settings import ServeSettings
 
 
+SLEEPING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+"""Environment variables for OpenMP: threads without work sleep. By default they spin, and on a busy machine each step
+waits until a thread that computes gets its core back."""
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+"""Those for the number of threads: of torch and CTranslate2, numpy and tokenizers. By default each is that of cores."""
+MAX_THREADS = 8
+"""Threads per batch by default: more do not make the small matrices of a search faster."""
+
+
 class ServerOptions(OptionGroup):
     """The fields of `ServeSettings`; those that are not given are as in the environment."""
 
-    title = "Server (also environment variables, e.g. REGARD_SERVE_PORT)"
+    title = "Server (also environment variables, e.g. REGARD__PORT)"
 
     def __init__(self, **values: object) -> None:
-        self.values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        self.values = {name: value for name, value in values.items() if value is not None}
+        for name, value in self.values.items():
+            if isinstance(value, list):  # an environment variable may have commas between its values
+                self.values[name] = tuple(part for text in value for part in text.replace(",", " ").split())
 
     @classmethod
     def parameters(cls) -> list[Parameter]:
         from regard.serve.settings import ServeSettings
 
-        return [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation(field.annotation, help_))
-            for name, field in ServeSettings.model_fields.items()
-            for value in [" [on]" if field.default is True else f" [{field.default}]" if field.default else ""]
-            for help_ in [f"{help_of(field)}{value}"]
-        ]
+        parameters = []
+        for name, field in ServeSettings.model_fields.items():
+            value = " [on]" if field.default is True else f" [{field.default}]" if field.default else ""
+            kind = annotation(field.annotation, f"{help_of(field)}{value}")
+            option = get_args(kind)[1]
+            option.envvar, option.show_envvar = variables(name), False
+            parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+        return parameters
 
     def settings(self) -> "ServeSettings":
-        from regard.serve.settings import read_settings
+        """The settings, checked; an environment variable that is no setting is an error, or a warning if it is old."""
+        from regard.config import build
+        from regard.serve.settings import OLD_PREFIX, PREFIX, ServeSettings
 
-        return read_settings(self.values, warn=report)
+        known = {variable for name in ServeSettings.model_fields for variable in variables(name)}
+        unknown = sorted(name for name in os.environ if name.startswith((PREFIX, OLD_PREFIX)) and name not in known)
+        if unknown and unknown[-1].startswith(PREFIX):
+            problem = f"{unknown[-1]}: no such server setting"
+            raise UserError(problem, "see `regard serve --help`", code="unknown-setting", where=unknown[-1])
+        if unknown:
+            report(Message("warning: ignored, no such server settings: {names}", names=", ".join(unknown)))
+        return build(ServeSettings, self.values, "regard serve")
 
 
 def annotation(kind: object, help_text: str) -> object:
@@ -51,6 +74,14 @@ def annotation(kind: object, help_text: str) -> object:
     if Path in get_args(kind):
         return Annotated[Path | None, typer.Option(metavar="FILE", help=help_text)]
     return option_type(kind, help_text)
+
+
+def variables(name: str) -> list[str]:
+    """The environment variables of a setting, the old name last, unless Kubernetes set it to tcp://10.0.0.1:80."""
+    from regard.serve.settings import OLD_PREFIX, PREFIX
+
+    names = [prefix + name.upper() for prefix in (PREFIX, OLD_PREFIX)]
+    return names[:1] if "://" in os.environ.get(names[1], "") and name == "port" else names
 
 
 def serve(
@@ -76,6 +107,7 @@ def serve(
       regard serve --host 0.0.0.0 --api-keys keys.txt --requests-per-minute 60
     """
     settings = server.settings()
+    threads = set_threads(settings.threads, len(runs or [TRANSLATOR]))
     try:
         from regard.serve.server import run_server
         from regard.serve.service import Service
@@ -84,12 +116,11 @@ def serve(
         if error.name not in ("fastapi", "uvicorn"):
             raise
         problem = f"the server needs the package {error.name}"
-        raise UserError(problem, 'pip install "regard[serve]"', code="missing-package", where=error.name) from error
+        raise UserError(problem, "pip install '.[serve]'", code="missing-package", where=error.name) from error
 
-    if settings.threads:
-        import torch
+    import torch
 
-        torch.set_num_threads(settings.threads)
+    torch.set_num_threads(threads)
     service = Service(open_runs(runs or [TRANSLATOR], model), settings)
     if not settings.is_local and settings.api_keys is None and not os.environ.get(KEYS_VARIABLE):
         host = {"host": settings.host}
@@ -98,6 +129,21 @@ def serve(
         pairs = ", ".join(f"{source} → {target}" for source, target in run.directions)
         report(f"{run.name}: {run.task.name}{f', {pairs}' if pairs else ''}")
     run_server(service, settings, report)
+
+
+def set_threads(threads: int, runs: int) -> int:
+    """Tell libraries how many threads to use and that these sleep; they read it when they are loaded, so call it first.
+
+    What the environment says about anything but the setting `threads` takes precedence.
+    """
+    from regard.processes import count_workers
+
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    threads = threads or int(given if given.isdigit() else 0) or max(1, min(MAX_THREADS, count_workers(0) // runs))
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    for name, value in {**SLEEPING, **dict.fromkeys(THREADS, str(threads))}.items():
+        os.environ.setdefault(name, value)
+    return threads
 
 
 def open_runs(folders: list[str], options: ModelOptions) -> "dict[str, Model]":

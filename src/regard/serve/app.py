@@ -4,13 +4,14 @@ A module of an API has `routes(service, settings) -> APIRouter`; `APIS` lists th
 since it is loaded from another host: /openapi.json is the schema, and /api lists the routes.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Match
 
 from regard import __version__
 from regard.errors import UserError
@@ -64,18 +65,22 @@ def create_app(service: Service, settings: ServeSettings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.access, app.state.metrics = Access(settings), metrics.Metrics()
-    for routes in APIS:
-        app.include_router(routes(service, settings))
+    routers = [routes(service, settings) for routes in APIS]
+    for router in routers:
+        app.include_router(router)
     respond = ErrorResponses(ERROR_FORMATS)
-    add_error_responses(app, respond)
+    add_error_responses(app, respond, [route for router in routers for route in router.routes])
     app.add_middleware(RequestMiddleware, service=service, metrics=app.state.metrics, respond=respond)
     if settings.cors:
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
     return app
 
 
-def add_error_responses(app: FastAPI, respond: ErrorResponses) -> None:
-    """Respond to errors in the format of their API; `RequestMiddleware` responds to those of regard itself (500)."""
+def add_error_responses(app: FastAPI, respond: ErrorResponses, routes: Sequence[BaseRoute]) -> None:
+    """Respond to errors in the format of their API; `RequestMiddleware` responds to those of regard itself (500).
+
+    OPTIONS names the methods of a path, as LibreTranslate does.
+    """
 
     @app.exception_handler(UserError)
     async def user_error(request: Request, error: UserError) -> Response:
@@ -87,6 +92,10 @@ def add_error_responses(app: FastAPI, respond: ErrorResponses) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 405 and request.method == "OPTIONS":
+            matches = (route for route in routes if route.matches(request.scope)[0] != Match.NONE)
+            methods = {method for route in matches for method in getattr(route, "methods", ())}
+            return Response(headers={"Allow": ", ".join(sorted({*methods, "OPTIONS"}))})
         code = HTTP_CODES.get(error.status_code, "invalid-request")
         message = HTTP_MESSAGES.get(str(error.detail), str(error.detail))
         status = INVALID if error.status_code == 400 else error.status_code  # FastAPI: a body that is no text

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse
 
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
@@ -108,6 +108,10 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         """Counters in the text format of Prometheus."""
         text = request.app.state.metrics.render(service)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @router.get("/docs/", include_in_schema=False)  # where LibreTranslate has a page about its routes
+    async def docs() -> Response:
+        return RedirectResponse("../api")
 
     @router.get("/api", response_class=HTMLResponse)
     async def list_routes(request: Request) -> HTMLResponse:

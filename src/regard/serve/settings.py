@@ -1,25 +1,14 @@
-"""Settings of the server. Each is an option of `regard serve` and an environment variable REGARD_SERVE_NAME."""
+"""Settings of the server. Each is an option of `regard serve` and an environment variable REGARD__NAME."""
 
-import os
-import re
-import tomllib
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import get_args
 
-from regard.config import Field, Settings, build
-from regard.errors import UserError
-from regard.files import JsonObject
+from regard.config import Field, Settings
 
-PREFIX = "REGARD_SERVE_"
+PREFIX, OLD_PREFIX = "REGARD__", "REGARD_SERVE_"
+"""Environment variables of settings: REGARD__MAX_BATCH. For a service "regard-serve", Kubernetes sets REGARD_SERVE_PORT
+to an address; the name of a service does not end with a dash, so it sets no REGARD__PORT."""
 KEYS_VARIABLE = "REGARD_API_KEYS"
 """API keys, with whitespace or commas between them."""
-SERVICE_NAME = re.compile(
-    r"(?:.+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
-)
-SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://\S+:\d+")
-"""Names and values of the variables that Kubernetes sets in every container for a service. Those of a service
-"regard-serve" are, for example, REGARD_SERVE_PORT=tcp://10.0.0.1:80, REGARD_SERVE_SERVICE_HOST=10.0.0.1."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -41,7 +30,9 @@ class ServeSettings(Settings):
         le=1000,
         description="milliseconds that an idle model waits for further requests before it starts a batch",
     )
-    threads: int = Field(0, ge=0, le=1024, description="threads per batch; 0: one per core")
+    threads: int = Field(
+        0, ge=0, le=1024, description="threads per batch; 0: the cores divided by the number of runs, at most 8"
+    )
     max_characters: int = Field(20_000, ge=1, description="maximum number of characters per request, over all texts")
     max_batch_texts: int = Field(128, ge=1, description="maximum number of texts per request")
     max_body: int = Field(10_000_000, ge=1000, description="maximum number of bytes per request body, files included")
@@ -81,48 +72,3 @@ class ServeSettings(Settings):
     def is_local(self) -> bool:
         """True if only this machine can reach the server."""
         return self.host in LOOPBACK
-
-
-def read_settings(
-    options: Mapping[str, object],
-    environment: Mapping[str, str] | None = None,
-    warn: Callable[[str], None] = lambda warning: None,
-) -> ServeSettings:
-    """The settings of the options that were given (not None), else of the environment, else the defaults.
-
-    `warn` is called with a line if variables are ignored, see SERVICE_NAME.
-    """
-    variables = os.environ if environment is None else environment
-    found = {name: text for name, text in variables.items() if name.startswith(PREFIX)}
-    names = {name for name in found if SERVICE_NAME.fullmatch(name, len(PREFIX))}
-    ignored = sorted(names | {name for name, text in found.items() if SERVICE_ADDRESS.fullmatch(text)})
-    if ignored:
-        warn(f"warning: {', '.join(ignored)} ignored: Kubernetes sets such variables for a service")
-    environment = {name: text for name, text in found.items() if name not in ignored}
-    values: JsonObject = {}
-    for name, field in ServeSettings.model_fields.items():
-        text = environment.get(PREFIX + name.upper())
-        if options.get(name) is not None:
-            values[name] = options[name]
-        elif text is not None:
-            values[name] = parse_variable(name, text, field.annotation)
-    unknown = [name for name in environment if name[len(PREFIX) :].lower() not in ServeSettings.model_fields]
-    if unknown:
-        problem = f"{', '.join(sorted(unknown))}: no such server setting"
-        raise UserError(problem, "see `regard serve --help`", code="unknown-setting", where=sorted(unknown)[0])
-    return build(ServeSettings, values, "regard serve")
-
-
-def parse_variable(name: str, text: str, kind: object) -> object:
-    """The value of an environment variable for a setting of this type."""
-    kinds = (kind, *get_args(kind))
-    if str in kinds and Ellipsis in kinds:
-        return tuple(text.replace(",", " ").split())
-    if Path in kinds:
-        return Path(text) if text else None
-    if kind is str:
-        return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

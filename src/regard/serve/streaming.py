@@ -32,11 +32,14 @@ class TranslationEvents(StreamingResponse):
     def __init__(self, service: Service, request: TranslateRequest) -> None:
         super().__init__((), media_type="text/event-stream")
         self.service, self.request = service, request
-        self.events: asyncio.Queue[Event] = asyncio.Queue()
+        self.waiting: dict[object, Event] = {}
+        """Events that are not sent yet. A beginning replaces the one before: a client that reads slowly gets the newest
+        one, and there are at most as many events as segments, and one more."""
+        self.some = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         task = asyncio.ensure_future(self.service.translate(self.request, self._on_segment))
-        first = asyncio.ensure_future(self.events.get())
+        first = asyncio.ensure_future(self._next())
         try:
             await asyncio.wait({task, first}, return_when=asyncio.FIRST_COMPLETED)
             if task.done() and not first.done():
@@ -48,8 +51,17 @@ class TranslationEvents(StreamingResponse):
             first.cancel()
 
     def _on_segment(self, text: int, segment: int, translation: str, complete: bool) -> None:
-        name = "segment" if complete else "partial"
-        self.events.put_nowait((name, {"text": text, "segment": segment, "translation": translation}))
+        name, key = ("segment", (text, segment)) if complete else ("partial", None)
+        self.waiting.pop(key, None)
+        self.waiting[key] = name, {"text": text, "segment": segment, "translation": translation}
+        self.some.set()
+
+    async def _next(self) -> Event:
+        """Wait for the oldest event."""
+        while not self.waiting:
+            self.some.clear()
+            await self.some.wait()
+        return self.waiting.pop(next(iter(self.waiting)))
 
     async def _write(
         self, task: "asyncio.Task[list[TranslatedText]]", waiting: "asyncio.Task[Event]"
@@ -60,7 +72,7 @@ class TranslationEvents(StreamingResponse):
                 await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 if waiting.done():
                     yield encode(*waiting.result())
-                    waiting = asyncio.ensure_future(self.events.get())
+                    waiting = asyncio.ensure_future(self._next())
                 elif task.done():
                     break
             for event in await finish(task):
