@@ -241,6 +241,16 @@ def test_a_batch_is_bounded_by_tokens_and_keeps_room_for_short_inputs() -> None:
     assert len(queue.take()) == 16
 
 
+def test_short_and_long_inputs_have_batches_in_turn_if_nothing_can_enter_them() -> None:
+    queue = Queue(batch_tokens=160)
+    queue.worker._is_plain = True  # what it learns from the first batch
+    queue.submit("hostile", *[50] * 5)
+    queue.submit("other", *[10] * 20)
+    assert [queue.take() for _ in range(5)] == [
+        ["other10"] * 16, ["hostile50"] * 2, ["other10"] * 4, ["hostile50"] * 2, ["hostile50"],
+    ]  # fmt: skip
+
+
 def test_a_running_batch_is_bounded_with_its_padding() -> None:
     queue = Queue(batch_tokens=160, max_batch=1000)
     queue.submit("a", *[1] * 99)

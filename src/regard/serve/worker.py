@@ -6,7 +6,8 @@ function and are joined. An input costs tokens (times beam), and costs decide wh
     turns       the client that had the fewest tokens is next, and of its jobs the one that had the fewest: start-time
                 fair queueing (Goyal et al. 1996). A client that was away starts where the others are.
     batch       at most `batch_tokens`. A quarter of it is for short inputs only, so that they need not wait until a
-                long one is done; while long ones wait, short ones get this quarter and no more.
+                long one is done; while long ones wait, short ones get this quarter and no more. If nothing can enter
+                a batch while it is computed, short and long inputs have batches of their own in turn.
     queue       at most `max_queue_tokens`. If it is full, the largest job of the client that fills it most is refused.
 
     batch               a function computes some inputs and is done with all of them at once; those that arrive
@@ -209,6 +210,7 @@ class Worker:
         self._stopping = False
         self._running: dict[Hashable, RunningBatch] = {}
         self._steps = PLAIN_STEPS  # of continuous batches since the last other one
+        self._is_plain = self._is_short = False  # True if the last batch was no continuous one; had short inputs
         self._clock, self._ends = 0, dict[bytes, int]()  # virtual time: of the last turn, and of each client's next one
         self._thread = threading.Thread(target=self._run, name=f"regard {name}", daemon=True)
 
@@ -355,6 +357,7 @@ class Worker:
             if running is None and (start := getattr(function, "start", None)) is not None:
                 batch = start(model)
                 running = None if batch is None else RunningBatch(batch)
+                self._is_plain = batch is None
             if running is not None:
                 running.add(units)
                 self._running[key] = running
@@ -389,11 +392,16 @@ class Worker:
         Called with the lock held.
         """
         units: list[Unit] = []
-        jobs = [job for job in self._jobs if job.key == key]
-        long_waits = any(job.costs[job.taken] > self.batch_tokens // SHORT for job in jobs)
+        jobs, short = [job for job in self._jobs if job.key == key], self.batch_tokens // SHORT
+        long_waits, apart = any(job.costs[job.taken] > short for job in jobs), self._is_plain and not entered
+        if apart:
+            short_waits = any(job.costs[job.taken] <= short for job in jobs)
+            self._is_short = short_waits and not (long_waits and self._is_short)
         while jobs and len(entered) < self.max_batch:
             job = min(jobs, key=self._turn)
-            if not self._fits(job.costs[job.taken], entered, long_waits):
+            cost = job.costs[job.taken]
+            other = apart and (cost <= short) != self._is_short
+            if other or not self._fits(cost, entered, long_waits and not apart):
                 jobs.remove(job)
                 continue
             self._clock = self._turn(job)[0]
