@@ -97,3 +97,13 @@ def test_a_script_that_the_model_does_not_know_is_copied_and_reported(translator
     assert result.out == f"<p>{german}</p><p>{russian}</p>" and "text 2" in result.err
     result = regard(*command, stdin=f"I am hungry.\n{russian}\n")
     assert result.out == f"{german}\n{russian}\n" and "text 2" in result.err
+
+
+def test_tags_and_placeholders_do_not_lose_words(translator: Translator) -> None:
+    def german(text: str) -> str:
+        return translator.translate(text, source="en", target="de", format="html")
+
+    assert german("<p>Hello <b>you</b></p>") == "<p>Hallo, <b>du</b></p>"
+    message = german("File {filename} <b>not</b> found")
+    assert "<b>nicht</b> gefunden" in message and message.count("{filename}") == 1
+    assert "<button>OK</button>" in german("<p>Press <button>OK</button> to continue.</p>")

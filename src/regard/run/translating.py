@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from regard.documents.document import open_document
 from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
 from regard.documents.passage import TemplateDocument, blank_between
+from regard.documents.projecting import is_word
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.restoring import restore
 from regard.documents.scripts import is_unknown
 from regard.documents.segment import NUMBERS, PROBLEMS, SCRIPT, Link, Segment, SegmentTranslation, join_steps
-from regard.documents.sentences import Span, without_blanks
+from regard.documents.sentences import WORD, Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.run.identification import Detected, known_languages, page_words
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 NO_REPEAT = 3
 """A sentence whose translation loops is translated again without repeated n-grams of this size."""
 REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
+
+LOST, CANDIDATES = 0.3, 5
+"""If more than this share of the words in a sentence with tags is lost, so many translations are compared."""
 
 MAX_CACHED = 500
 """Characters of the longest sentence that is kept in the cache."""
@@ -271,6 +275,31 @@ class SegmentTask:
             for numbers, links in zip(waiting.values(), found, strict=True):
                 for number in numbers:
                     linked[number] = replace(linked[number], links=links)
+        return (yield from self._repair_losses(segments, linked, target))
+
+    def _repair_losses(
+        self, segments: Sequence[Segment], linked: list[SegmentTranslation], target: str | None
+    ) -> Steps:
+        """For a sentence with tags or protected parts that lost words, the best translation that lost the fewest."""
+        pairs = list(zip(segments, linked, strict=True))
+        tagged = [n for n, (segment, item) in enumerate(pairs) if segment.needs_links and item.links]
+        wrong = [n for n in tagged if lost_words(segments[n].text, linked[n]) > LOST * len(segments[n].text.split())]
+        if not wrong or self.task.decoding.search not in ("greedy", "beam"):
+            return linked
+        examples = [self.example(segments[n], target) for n in wrong]
+        options = {**self.options, "search": "beam", "beam": CANDIDATES, "nbest": CANDIDATES}
+        found = yield SearchStep(examples, options)
+        others = [
+            (n, example, str(other["text"]))
+            for n, example, item in zip(wrong, examples, found, strict=True)
+            for other in item["hypotheses"]
+            if item["parts"] == 1 and self.has_numbers(example, str(other["text"]))
+        ]
+        aligned = (yield AlignmentStep([item[1] for item in others], [item[2] for item in others])) if others else []
+        for (n, _, text), links in zip(others, aligned, strict=True):
+            other = replace(linked[n], text=text, links=links)
+            if lost_words(segments[n].text, other) < lost_words(segments[n].text, linked[n]):
+                linked[n] = other
         return linked
 
 
@@ -310,6 +339,13 @@ def join_piece_predictions(text: str, translations: Sequence[SegmentTranslation]
         "parts": len(found),
         "hypotheses": best,
     }
+
+
+def lost_words(text: str, translation: SegmentTranslation) -> int:
+    """How many words of a text no word of its translation was read from."""
+    words = [match.span() for match in WORD.finditer(text) if match[0][0].isalpha()]
+    read = [link[:2] for link in translation.links if is_word(translation.text[link[2] : link[3]])]
+    return sum(not any(first < end and start < last for first, last in read) for start, end in words)
 
 
 def copy_links(text: str) -> tuple[Link, ...]:
