@@ -111,6 +111,13 @@ def test_a_png_has_the_pixels_of_the_drawing() -> None:
         assert pixel == pytest.approx(mixed, abs=1.5)
 
 
+def test_a_png_of_a_large_drawing_is_bounded() -> None:
+    pytest.importorskip("vl_convert")
+    image = pytest.importorskip("PIL.Image")
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="18000" height="10" viewBox="0 0 18000 10"/>'
+    assert image.open(io.BytesIO(figure_bytes(svg, ".png"))).size == (9000, 5)
+
+
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="pdftotext is not installed")
 def test_the_text_of_a_pdf_is_text(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")

@@ -16,8 +16,8 @@ from regard.viz.arcs import arcs_svg, arcs_text
 from regard.viz.axes import Axis, LogAxes, Plot, Point, plain, value_name, x_name
 from regard.viz.cells import width
 from regard.viz.ladder import LadderPage, LadderRow, ladder_data
-from regard.viz.plots import inline_svg, plots_svg
-from regard.viz.report import MonitorCurve, Report, page_data
+from regard.viz.plots import inline_svg, plots_svg, wrapped
+from regard.viz.report import MAX_POINTS, MonitorCurve, Report, page_data, points_json
 from regard.viz.svg import Panel, heatmap_svg, number, panels_svg
 from regard.viz.tree import tree_svg
 
@@ -332,6 +332,10 @@ def test_rows_of_panels() -> None:
     assert [near(0, n * (high + 14)) in moves for n in (1, 2, 3)] == [True, True, False]
 
 
+def test_words_are_not_broken() -> None:
+    assert wrapped("abcdef ghij klm", 8 * LETTER) == ["abcdef", "ghij klm"]
+
+
 def test_coordinates_have_two_digits() -> None:
     assert [number(value) for value in (1.0, 0.126, -3.333, 99.999, 1234.5)] == ["1", "0.13", "-3.33", "100", "1234.5"]
 
@@ -366,6 +370,17 @@ def test_arcs_are_where_the_terminal_has_them() -> None:
     (root,) = [path for path in paths if len(path) == 3]
     middle = LETTER * (width(drawn[0][: drawn[0].index("root")]) + 0.5)
     assert root == near(middle, 0, bottom) and texts(svg)["root"] == near(middle + 6, 11)
+
+
+def test_arcs_above_arcs_in_a_terminal() -> None:
+    assert arcs_text(WORDS, HEADS, RELATIONS, 200).split("\n") == [
+        "        root",
+        "        │┌────punct─────┐",
+        "        ││┌───obj───┐   │",
+        " ┌nsubj┐│││   ┌det─┐│   │",
+        " ▼     │▼││   ▼    │▼   ▼",
+        "Ada    saw   the  老狗  .",
+    ]
 
 
 @MODEST
@@ -427,3 +442,10 @@ def test_the_numbers_of_a_report() -> None:
     assert data["curves"] == [{"name": "train", "points": [[1, 0.123457], [2, None], [3, 1e-9]]}]
     assert data["monitor"] == {"name": "bleu", "points": [[1, 2]], "best": 1} and data["scores"] == [["x", None, "s"]]
     assert page_data(Report("t", monitor=MonitorCurve("bleu", [])))["monitor"] is None
+
+
+def test_a_thinned_curve_keeps_its_ends() -> None:
+    values = [5.0, *([9.0, 1.0] * (2 * MAX_POINTS)), 4.0]
+    points = points_json([(float(n), value) for n, value in enumerate(values)])
+    assert len(points) <= MAX_POINTS
+    assert points[0] == [0, 5] and points[-1] == [len(values) - 1, 4]

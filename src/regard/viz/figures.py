@@ -4,6 +4,7 @@ The conversion is vl-convert's, the extra `figures`: it needs no other program, 
 too), and keeps the text of a PDF as text. It has no dark colours: they are for browsers only.
 """
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from regard.files import replacing, require_writable
 FORMATS = (".svg", ".pdf", ".png")
 PNG_SCALE = 3.0
 """Pixels of a PNG for each pixel of the drawing: about 300 per inch."""
+MAX_PIXELS = 9_000
+"""Pixels of the longer side of a PNG; a larger drawing has fewer per inch. A PDF has no such bound."""
 
 
 def check_figure(path: Path) -> None:
@@ -40,6 +43,7 @@ def figure_bytes(svg: str, format: str) -> bytes:
         return svg.encode("utf-8")
     import vl_convert
 
-    convert = vl_convert.svg_to_pdf if format == ".pdf" else vl_convert.svg_to_png
-    content: bytes = convert(svg, scale=1.0 if format == ".pdf" else PNG_SCALE)
-    return content
+    if format == ".pdf":
+        return vl_convert.svg_to_pdf(svg)
+    sides = re.findall(r'(?:width|height)="([\d.e+]+)"', svg)[:2]  # those of the whole
+    return vl_convert.svg_to_png(svg, scale=min(PNG_SCALE, MAX_PIXELS / max(map(float, sides))))
