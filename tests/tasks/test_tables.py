@@ -71,11 +71,11 @@ def test_bins_of_lengths() -> None:
 
 
 def test_marked_words() -> None:
-    shown = marked_words(["Ada", "met", "Bo", "Lee"], ["B-PER", "O", "B-PER", "I-PER"])
+    shown = marked_words(["Ada", "met", "Bo", "Lee"], ["B-PER", "O", "B-PER", "I-PER"], True)
     assert shown.text == "Ada met Bo Lee" and shown.spans == [(0, 3, "PER"), (8, 14, "PER")]
-    tagged = marked_words(["the", "dog"], ["DET", "NOUN"])
+    tagged = marked_words(["the", "dog"], ["DET", "NOUN"], False)
     assert tagged.spans == [(0, 3, "DET"), (4, 7, "NOUN")]
-    assert marked_words(["a", "b"], ["O", "O"]).spans == []
+    assert marked_words(["a", "b"], ["O", "O"], True).spans == []
 
 
 def test_errors_of_entities() -> None:

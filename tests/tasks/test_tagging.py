@@ -17,11 +17,12 @@ from tests.tasks.make import changed, make_task, validation
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
 from regard.data.planning import Capacity
-from regard.metrics.spans import entities, entity_scores, stray
+from regard.metrics.spans import entities, entity_scores, scheme_of, stray, strict_entities
 from regard.models.text_encoder import EncoderSettings, EncoderWithHead, build_encoder
-from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
+from regard.tasks.bio import best_sequence, can_constrain, transitions
 from regard.tasks.tagging import Tagging, split_windows
 from regard.text.bert import SPECIALS, BertTokenizer
+from regard.viz.content import Table
 
 LABELS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 VOCABULARY = BertTokenizer([*SPECIALS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh"), "."])
@@ -80,12 +81,65 @@ def test_what_is_legal_follows_from_the_names() -> None:
 
 
 def test_tags_are_known_by_their_looks() -> None:
-    assert is_bio(LABELS) and is_bio(("B-X", "O")) and is_bio(("O",))
-    iob1, bioes, parts_of_speech = ("I-PER", "B-LOC", "I-LOC", "O"), (*LABELS, "S-PER", "E-PER"), ("DET", "NOUN", "O")
-    assert not is_bio(iob1) and marks_entities(iob1)
-    for labels in (bioes, parts_of_speech, ("B-", "O")):
-        assert not is_bio(labels) and not marks_entities(labels)
-    assert not is_bio(("B-X", "I-X")), "nothing stands before the first word"
+    assert can_constrain(LABELS) and can_constrain(("B-X", "O")) and can_constrain(("O",))
+    iob1, parts_of_speech = ("I-PER", "B-LOC", "I-LOC", "O"), ("DET", "NOUN", "O")
+    assert not can_constrain(iob1) and scheme_of(iob1) == "BIO"
+    for labels in (parts_of_speech, ("B-", "O")):
+        assert not can_constrain(labels) and not scheme_of(labels)
+    assert not can_constrain(("B-X", "I-X")), "nothing stands before the first word"
+    for marks in ("BIES", "BILU", "BMES"):
+        whole = {*(f"{mark}-X" for mark in marks), "O"}
+        assert can_constrain(whole) and can_constrain({*whole, f"{marks[-1]}-Y"})
+        assert not can_constrain(whole - {"B-X"})
+        assert not can_constrain(whole - {"L-X" if marks == "BILU" else "E-X"})
+
+
+@pytest.mark.parametrize("marks", ["BIES", "BILU", "BMES"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_legal_sequence_of_schemes_that_mark_the_end(marks: str, seed: int) -> None:
+    labels = (f"{marks[3]}-Y", *(f"{mark}-X" for mark in marks), "O")
+    scheme, generator = scheme_of(labels), np.random.default_rng(seed)
+    assert scheme
+    for length in range(5):
+        log_p = np.log(generator.dirichlet(np.full(len(labels), 0.5), length) + 1e-9)
+        found = best_sequence(log_p, transitions(labels), labels.index("O"))
+
+        def is_legal(ks: tuple[int, ...]) -> bool:
+            """Every tag but O belongs to a complete entity."""
+            tags = [labels[k] for k in ks]
+            inside = sum(entity.end - entity.start for entity in strict_entities(tags, scheme))
+            return inside == sum(tag != "O" for tag in tags)
+
+        legal = filter(is_legal, product(range(len(labels)), repeat=length))
+        assert tuple(found) == max(legal, key=lambda ks: sum(log_p[place, k] for place, k in enumerate(ks)))
+
+
+def test_entities_of_bioes_are_scored_and_predicted_as_entities() -> None:
+    task = replace(TASK, labels=("B-PER", "E-PER", "I-PER", "O", "S-LOC"))
+    example = {"words": ["a", "b", "c", "d"], "tags": ["B-PER", "E-PER", "O", "S-LOC"]}
+    wanted = [task.labels.index(tag) for tag in ("B-PER", "B-PER", "O", "S-LOC")]  # not legal
+    logits = 5.0 * F.one_hot(torch.tensor([0, *wanted, 0]), 5)
+    logits[2, 1] = 4.0
+    said = task.decode(example, task.encode(example), [logits])
+    assert said["tags"] == example["tags"] and [e["text"] for e in said["entities"]] == ["a b", "d"]
+    wrong = {"tags": ["B-PER", "I-PER", "E-PER", "S-LOC"]}
+    scores = task.score([example], [wrong])
+    assert scores["f1"].value == 50 and "BIOES" in scores["f1"].signature
+    assert task.describe(example, said).lines()[1] == "a b (PER), d (LOC)"
+    table = task.tables([example], [wrong], False)[0]
+    assert isinstance(table, Table) and sorted(row[0] for row in table.rows) == ["LOC", "PER"]
+    mixed = task.score([{"tags": ["B-PER", "L-PER"]}], [{"tags": ["B-PER", "E-PER"]}])
+    assert "macro over 3 tags" in mixed["f1"].signature
+
+
+def test_tags_of_no_scheme_and_iob1_are_reported() -> None:
+    def warned(*sentences: str) -> list[str]:
+        samples = {"train": [{"words": [], "tags": tags.split()} for tags in sentences]}
+        return [advice.problem for advice in TASK.checks.data_warnings(samples) or ()]
+
+    assert not warned() and not warned("B-X I-X O") and not warned("DET NOUN") and not warned("B-X E-X S-X O")
+    assert not warned("I-X O"), "without a B- every tag is predicted freely"
+    assert "IOB1" in warned("I-X B-X O")[0] and "BIOES" in warned("B-X E-X L-X O")[0]
 
 
 # from words to inputs

@@ -1,22 +1,31 @@
-"""Spans of text: F1 of whole entities in BIO tags, and exact match and F1 of short answers.
+"""Spans of text: F1 of whole entities in BIO and similar tags, and exact match and F1 of short answers.
 
     Ada    Lovelace  met  Babbage  in  London
     B-PER  I-PER     O    B-PER    O   B-LOC        ->   (PER, 0, 2), (PER, 3, 4), (LOC, 5, 6)
+    B-PER  E-PER     O    S-PER    O   S-LOC             the same in BIOES
 
-BIO, or IOB2 (Tjong Kim Sang and Veenstra 1999): B-x begins an entity of type x, I-x continues it, O is outside. An
-entity is correct if its type, first and last word are (CoNLL-2003, Tjong Kim Sang and De Meulder 2003, section 2).
+    BIO, IOB2    B-x begins an entity of type x, I-x continues it, O is outside (Tjong Kim Sang and Veenstra 1999)
+    IOB1         I-x also begins one; B-x begins one only directly after another of its type (Ramshaw and Marcus 1995)
+    BIOES        also IOBES: E-x is the last word of several, S-x an entity of one word
+    BILOU        L-x and U-x in place of E-x and S-x (Ratinov and Roth 2009)
+    BMES         M-x in place of I-x, as in Chinese corpora; also without types, for the words of a text
+    IOE          I-x continues an entity, E-x ends it
 
-A tagger that decides word by word may write an I-x that continues no entity. There are two conventions, both with the
-scores of the package seqeval:
+An entity is correct if its type, first and last word are (CoNLL-2003, Tjong Kim Sang and De Meulder 2003, section 2).
 
-    entities          it begins an entity, as in conlleval and by default in seqeval
-    strict_entities   it belongs to no entity: mode="strict", scheme=IOB2 in seqeval
+A tagger that decides word by word may continue an entity that did not begin, or not end one. There are two conventions,
+both with the scores of the package seqeval:
+
+    entities          an I-x or E-x that continues nothing begins an entity, and an entity ends where the next tag does
+                      not continue it: conlleval, and the default of seqeval
+    strict_entities   what is not complete is no entity: mode="strict", scheme=IOB2, IOBES or BILOU in seqeval
 """
 
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from regard.messages import Message
@@ -24,6 +33,12 @@ from regard.metrics.classification import Counts
 from regard.metrics.score import Score, check_paired
 
 OUTSIDE = "O"
+UNTYPED = "_"
+"""The type of entities whose tags have none: B, I, O."""
+SCHEMES = {"BIO": "BI", "IOE": "IE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
+"""The marks of each scheme; the first one that has all marks of some tags is theirs."""
+ROLES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+"""What a mark says in BIOES."""
 
 
 class Entity(NamedTuple):
@@ -34,48 +49,72 @@ class Entity(NamedTuple):
     end: int
 
 
+def scheme_of(tags: Collection[str]) -> str | None:
+    """The scheme of a set of tags, for example "BIOES"; None if they do not mark entities. Tags without types (B, I, O)
+    must include B, because single letters may be any classes."""
+    inside = [tag.partition("-") for tag in tags if tag != OUTSIDE]
+    marks, typed = {mark for mark, _, _ in inside}, {bool(kind) for _, _, kind in inside}
+    untyped = typed == {False} and "B" in marks and not any(hyphen for _, hyphen, _ in inside)
+    if not (untyped or typed <= {True}):
+        return None
+    return next((name for name, known in SCHEMES.items() if marks <= set(known)), None)
+
+
+def gold_scheme(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]] = ()) -> str:
+    """The scheme of sentences. BIO is IOB1 if an I- of the references begins an entity, and a B- never does, except
+    directly after one of its type."""
+    scheme = scheme_of({tag for tags in chain(references, hypotheses) for tag in tags})
+    if scheme is None:
+        raise ValueError(f"the tags are of none of the schemes {', '.join(SCHEMES)}")
+    if scheme == "BIO" and any(map(stray, references)):
+        begun = (before == kind for tags in references for role, kind, before in _parse(tags) if role == "B")
+        return "IOB1" if all(begun) else scheme
+    return scheme
+
+
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities of a sentence in order; an I- that continues no entity begins one."""
-    return strict_entities(repaired(tags))
-
-
-def strict_entities(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities of a sentence in order: a B- and all following I- of its type."""
+    """Return the entities of a sentence in order; a tag that continues no entity begins one."""
     spans: list[Entity] = []
-    for index, (begins, kind, continues) in enumerate(_parse(tags)):
-        if begins:
-            spans.append(Entity(kind, index, index + 1))
-        elif continues and spans and spans[-1].end == index:
+    for index, (role, kind, before) in enumerate(_parse(tags)):
+        if role in ("I", "E") and kind == before:
             spans[-1] = spans[-1]._replace(end=index + 1)
+        elif role:
+            spans.append(Entity(kind, index, index + 1))
     return spans
 
 
+def strict_entities(tags: Sequence[str], scheme: str = "BIO") -> list[Entity]:
+    """Return the complete entities of a sentence in order: in BIO a B- and all following I- of its type; in BIOES,
+    BILOU and BMES they must end with E-, or be one S-."""
+    if scheme in ("IOB1", "IOE"):  # nothing is incomplete
+        return entities(tags)
+    roles = [role for role, _, _ in _parse(tags)]
+    return [
+        entity
+        for entity in entities(tags)
+        if roles[entity.start] in ("B", "S") and (scheme == "BIO" or roles[entity.end - 1] in ("E", "S"))
+    ]
+
+
 def stray(tags: Sequence[str]) -> list[int]:
-    """Return the index of every I- that continues no entity: the tag before it is not B- or I- of its type."""
+    """Return the index of every I- or E- that continues no entity."""
     parsed = enumerate(_parse(tags))
-    return [index for index, (begins, kind, continues) in parsed if kind and not begins and not continues]
-
-
-def repaired(tags: Sequence[str]) -> list[str]:
-    """Replace every I- that continues no entity by B-."""
-    indices = set(stray(tags))
-    return [f"B-{tag[2:]}" if index in indices else tag for index, tag in enumerate(tags)]
+    return [index for index, (role, kind, before) in parsed if role in ("I", "E") and kind != before]
 
 
 def entity_counts(
-    hypotheses: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    read: Callable[[Sequence[str]], list[Entity]] = entities,
+    hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], strict: bool = False
 ) -> dict[str, Counts]:
-    """Counts of every entity type; `read` is `entities` or `strict_entities`."""
+    """Counts of every entity type by `entities`, or by `strict_entities`."""
     check_paired(hypotheses, references)
+    scheme = gold_scheme(references, hypotheses) if strict else ""
     correct: Counter[str] = Counter()
     predicted: Counter[str] = Counter()
     gold: Counter[str] = Counter()
     for number, (tags, true) in enumerate(zip(hypotheses, references, strict=True), 1):
         if len(tags) != len(true):
             raise ValueError(f"sentence {number}: {len(tags)} tags for {len(true)} words")
-        spans, true_spans = set(read(tags)), set(read(true))
+        spans, true_spans = (set(strict_entities(s, scheme) if scheme else entities(s)) for s in (tags, true))
         predicted.update(span.kind for span in spans)
         gold.update(span.kind for span in true_spans)
         correct.update(span.kind for span in spans & true_spans)
@@ -83,27 +122,26 @@ def entity_counts(
 
 
 def entity_scores(
-    hypotheses: Sequence[Sequence[str]],
-    references: Sequence[Sequence[str]],
-    read: Callable[[Sequence[str]], list[Entity]] = entities,
+    hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], strict: bool = False
 ) -> dict[str, Score]:
     """Micro-averaged precision, recall and F1 over entities of all types."""
-    counts = sum(entity_counts(hypotheses, references, read).values(), Counts())
-    scheme = "BIO strict" if read is strict_entities else "BIO"
+    counts = sum(entity_counts(hypotheses, references, strict).values(), Counts())
+    scheme = gold_scheme(references, hypotheses) + " strict" * strict
     values = {"scheme": scheme, "entities": counts.gold, "sentences": len(references)}
     how = Message("micro over entities, {scheme}, {entities:,} entities, {sentences:,} sentences", **values)
     return counts.scores(how)
 
 
-def _parse(tags: Sequence[str]) -> Iterator[tuple[bool, str, bool]]:
-    """Yield of every tag: True if it begins an entity, its type ("" for O), True if it continues the tag before."""
+def _parse(tags: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield of every tag: its role in BIOES ("" for O), its type, and the type of the entity open before it ("")."""
     before = ""
     for index, tag in enumerate(tags):
         mark, hyphen, kind = tag.partition("-")
-        if tag != OUTSIDE and not (mark in ("B", "I") and hyphen and kind):
-            raise ValueError(f"word {index + 1} has the tag {tag!r}: a tag is O, B-type or I-type")
-        yield mark == "B", kind, mark == "I" and kind == before
-        before = kind
+        if tag != OUTSIDE and (mark not in ROLES or (hyphen and not kind)):
+            raise ValueError(f"word {index + 1} has the tag {tag!r}: a tag is O, B-type, I-type or similar")
+        role, kind = ROLES.get(mark, ""), kind or UNTYPED
+        yield role, kind, before
+        before = kind if role in ("B", "I") else ""
 
 
 # ---- short answers, as in SQuAD (Rajpurkar et al. 2016, section 6.1; and 2018)

@@ -4,8 +4,8 @@
     B-PER  O    B-PER         O          p_i = softmax(W h_i + b)
 
 The first token of a word stands for the word; its other tokens have no label (Devlin et al. 2018, section 5.3). Each
-tag is learnt independently. If the tags are BIO, the prediction is the most probable legal sequence (`bio.py`); other
-tags are predicted word by word.
+tag is learnt independently. If the tags are BIO, BIOES or similar, the prediction is the most probable legal sequence
+(`bio.py`); other tags are predicted word by word.
 
 A sentence longer than an input is read in several windows, each with some context before and after the words that it
 labels. Every word is labelled in one window.
@@ -31,13 +31,23 @@ from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.classification import accuracy, counts_by_class, macro_scores
 from regard.metrics.score import Score
-from regard.metrics.spans import OUTSIDE, Entity, entities, entity_counts, entity_scores
+from regard.metrics.spans import (
+    OUTSIDE,
+    SCHEMES,
+    Entity,
+    entities,
+    entity_counts,
+    entity_scores,
+    gold_scheme,
+    scheme_of,
+)
 from regard.tasks.base import Example, Exchange, Prediction
-from regard.tasks.bio import best_sequence, is_bio, marks_entities, transitions
+from regard.tasks.bio import best_sequence, can_constrain, transitions
 from regard.tasks.encoders import words_of
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, is_recurrent, label_ids
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
+from regard.training.advice import Advice
 from regard.viz.content import Description, Marked, Tables, truncate
 
 NO_ENTITY = "–"
@@ -71,6 +81,20 @@ class TaggingChecks(LabelledChecks["Tagging"]):
     def label_values(self, example: Example) -> Sequence[str | float]:
         return list(example.get("tags", ()))
 
+    def data_warnings(self, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
+        """Tags that are almost of a scheme, or of one that their names do not tell."""
+        sentences = [example["tags"] for example in samples.get("train", ()) if "tags" in example]
+        tags = set(chain(*sentences))
+        if scheme_of(tags) is None and any(tag.startswith("B-") for tag in tags):
+            problem = Message("the tags look like entities, but are of none of {schemes}", schemes=", ".join(SCHEMES))
+            remedy = Message("correct them, or F1 is the mean over all tags: {tags}", tags=" ".join(sorted(tags)[:20]))
+        elif can_constrain(tags) and gold_scheme(sentences) == "IOB1":
+            problem = Message("the tags are IOB1 (I- begins entities), and look like BIO to the model")
+            remedy = Message("convert them to BIO: write B- for the first word of every entity")
+        else:
+            return None
+        return [Advice(problem, remedy)]
+
 
 @dataclass(frozen=True)
 class Tagging(Labelled[TaggingRecipe]):
@@ -80,7 +104,7 @@ class Tagging(Labelled[TaggingRecipe]):
     """
 
     constrained: bool = True
-    """True if only legal BIO sequences are predicted."""
+    """True if only legal sequences of entity tags are predicted."""
 
     name = "tagging"
     exchange = Exchange("tag", "token-classification", TOKEN_CLASSIFICATION)
@@ -119,14 +143,14 @@ class Tagging(Labelled[TaggingRecipe]):
         for window, scores in zip(self.windows(example), logits, strict=True):
             log_p[window.words] = torch.log_softmax(scores[window.positions].double(), dim=-1).numpy()
             labelled.update(window.words)
-        if self.constrained and is_bio(self.labels):
+        if self.constrained and can_constrain(self.labels):
             best = best_sequence(log_p, transitions(self.labels), self.labels.index(OUTSIDE))
         else:
             best = log_p.argmax(axis=1).tolist()
         tags = [self.labels[number] if word in labelled else OUTSIDE for word, number in enumerate(best)]
         p = np.exp(log_p[np.arange(len(words)), best]).tolist()
         prediction: Prediction = {"words": words, "tags": tags, "probabilities": p}
-        return prediction | {"entities": entity_list(words, tags)} if marks_entities(self.labels) else prediction
+        return prediction | {"entities": entity_list(words, tags)} if scheme_of(self.labels) else prediction
 
     def output(self, prediction: Prediction) -> Prediction:
         return {key: value for key, value in prediction.items() if key != "probabilities"}
@@ -141,23 +165,24 @@ class Tagging(Labelled[TaggingRecipe]):
         """Scores of whole entities for entity tags, else means over the tags."""
         predicted, gold = [item["tags"] for item in predictions], [item["tags"] for item in examples]
         words, true = list(chain(*predicted)), list(chain(*gold))
-        scores = entity_scores(predicted, gold) if marks_entities({*words, *true}) else macro_scores(words, true)
+        scores = entity_scores(predicted, gold) if scheme_of({*self.labels, *words, *true}) else tag_scores(words, true)
         counted = Message("{count:,} words", count=len(true))
         return {**scores, "accuracy": replace(accuracy(words, true), signature=counted)}
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The sentence with its tags marked, twice: as they are, and as predicted."""
         words, tags = example["words"], example.get("tags")
-        output = marked_words(words, prediction["tags"])
+        has_entities = scheme_of({*self.labels, *prediction["tags"], *(tags or ())}) is not None
+        output = marked_words(words, prediction["tags"], has_entities)
         if tags is None:
             return Description(output.text, [output])
-        return Description(output.text, [output], marked_words(words, tags), tags == prediction["tags"])
+        return Description(output.text, [output], marked_words(words, tags, has_entities), tags == prediction["tags"])
 
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Scores of each type of entity or of each tag, and on a page frequent errors or the confusion matrix."""
         predicted, gold = tags_of(predictions), tags_of(examples)
         words, true = list(chain(*predicted)), list(chain(*gold))
-        if not marks_entities({*words, *true}):
+        if not scheme_of({*self.labels, *words, *true}):
             counts = {str(tag): item for tag, item in counts_by_class(words, true).items()}
             matrix = confusion_matrix("confusion matrix", true, words) if page else []
             return [counts_table("tags", "tag", counts, "words"), *matrix]
@@ -213,16 +238,23 @@ def entity_list(words: Sequence[str], tags: Sequence[str]) -> list[Example]:
     ]
 
 
+def tag_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Score]:
+    """Means over the tags. The signature says that they are not scores of entities, of which O would be no type."""
+    sizes = {"tags": len({*hypotheses, *references}), "count": len(references), "schemes": ", ".join(SCHEMES)}
+    how = Message("macro over {tags} tags, not entities ({schemes}), {count:,} words", **sizes)
+    return {name: replace(score, signature=how) for name, score in macro_scores(hypotheses, references).items()}
+
+
 def tags_of(items: Sequence[Example]) -> list[list[str]]:
     return [item["tags"] for item in items]
 
 
-def marked_words(words: Sequence[str], tags: Sequence[str]) -> Marked:
+def marked_words(words: Sequence[str], tags: Sequence[str], has_entities: bool) -> Marked:
     """A sentence with its entities marked; if the tags are not of entities, with every tag marked. Its summary is "Ada
     Lovelace (PER), London (LOC)", or "the/DET dog/NOUN"."""
     starts = [0, *accumulate(len(word) + 1 for word in words)]  # of each word, which a blank follows
     pairs = list(zip(words, tags, strict=True))
-    if marks_entities(tags):
+    if has_entities:
         spans = entities(tags)
         line = ", ".join(f"{item['text']} ({item['type']})" for item in entity_list(words, tags))
     else:
