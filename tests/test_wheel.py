@@ -17,7 +17,7 @@ SOURCE = ROOT / "src" / "regard"
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 DISTRIBUTIONS = {
     "triton": "torch", "starlette": "fastapi", "multipart": "python-multipart", "python_multipart": "python-multipart",
-    "pydantic_core": "pydantic",
+    "pydantic_core": "pydantic", "vl_convert": "vl-convert-python",
 }  # fmt: skip
 """What installs a package, if it has another name."""
 IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w+)?(?:,.*)?(?:  #.*)?$)", re.MULTILINE)
@@ -59,7 +59,7 @@ def test_the_wheel_is_small_and_has_no_state_of_training(wheel: ZipFile) -> None
 
 def test_the_wheel_names_its_extras_and_its_command(wheel: ZipFile) -> None:
     values = metadata(wheel)
-    extras = {"serve", "onnx", "huggingface", "ctranslate2", "tensorboard", "all", "dev"}
+    extras = {"serve", "onnx", "huggingface", "ctranslate2", "tensorboard", "figures", "pdf", "all", "dev"}
     assert extras == set(values.get_all("Provides-Extra", []))
     required = values.get_all("Requires-Dist", [])
     assert any(re.match(r"fastapi\b.*extra == .serve.", line) for line in required)
