@@ -59,7 +59,19 @@ def test_the_wheel_is_small_and_has_no_state_of_training(wheel: ZipFile) -> None
 
 def test_the_wheel_names_its_extras_and_its_command(wheel: ZipFile) -> None:
     values = metadata(wheel)
-    extras = {"serve", "onnx", "huggingface", "ctranslate2", "tensorboard", "figures", "pdf", "all", "dev"}
+    extras = {
+        "serve",
+        "onnx",
+        "huggingface",
+        "ctranslate2",
+        "tensorboard",
+        "figures",
+        "pdf",
+        "arrow",
+        "excel",
+        "all",
+        "dev",
+    }
     assert extras == set(values.get_all("Provides-Extra", []))
     required = values.get_all("Requires-Dist", [])
     assert any(re.match(r"fastapi\b.*extra == .serve.", line) for line in required)

@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -66,10 +67,41 @@ def find_file(path: Path) -> Path:
         return path
 
 
+def split_archive(path: Path) -> tuple[Path, str]:
+    """The .zip file that is a folder of `path`, and the name of the member; the path itself and "" if there is none."""
+    archive = next((parent for parent in path.parents if parent.suffix.lower() == ".zip" and parent.is_file()), path)
+    return archive, path.relative_to(archive).as_posix() if archive != path else ""
+
+
+def open_zip(path: Path, stream: BinaryIO | None = None) -> zipfile.ZipFile:
+    """Open a zip file, or a stream of it, that may be damaged."""
+    try:
+        return zipfile.ZipFile(stream or path)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        problem, remedy = f"{path} is not a zip file, or damaged: {error}", "copy or download it again"
+        raise UserError(problem, remedy, code="damaged-file", where=path) from error
+
+
+def open_member(archive: Path, member: str) -> BinaryIO:
+    """Open a file in a .zip file for reading bytes."""
+    zipped = open_zip(archive)
+    try:
+        return cast(BinaryIO, zipped.open(member))
+    except KeyError as error:
+        names = ", ".join(name for name in zipped.namelist()[:8] if not name.endswith("/"))
+        problem, remedy = f"{archive} has no file {member}", f"it contains {names or 'no files'}"
+        raise UserError(problem, remedy, code="missing-file", where=archive / member) from error
+    except (RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+        problem, remedy = f"{archive / member} cannot be read: {error}", "extract it with another program"
+        raise UserError(problem, remedy, code="damaged-file", where=archive / member) from error
+
+
 def open_binary(path: Path) -> BinaryIO:
-    """Open a data file, plain or compressed, for reading bytes; .gz, .xz and .bz2 are decompressed."""
+    """Open a data file for reading bytes; .gz, .xz and .bz2 are decompressed, and FILE.zip/MEMBER is read."""
     wanted, path = path, find_file(path)
     try:
+        if (archive := split_archive(path))[1]:
+            return decompress(open_member(*archive), path.suffix)
         if path.is_dir():
             raise UserError(f"{path} is a folder, not a file", "choose a file", code="not-a-file", where=path)
         if not path.exists():
@@ -140,8 +172,10 @@ def compress(stream: BinaryIO, ending: str) -> BinaryIO:
 
 
 def digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """Compute the sha256 of a file's content, or of a member of a .zip file."""
+    archive = split_archive(path)
+    with open_member(*archive) if archive[1] else path.open("rb") as stream:
+        return hashlib.file_digest(cast(io.BytesIO, stream), "sha256").hexdigest()
 
 
 def checksum(value: object) -> str:

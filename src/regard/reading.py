@@ -122,10 +122,10 @@ def parse_json(text: str | bytes) -> Any:
     return value
 
 
-def parse_strict_json(text: str) -> Any:
+def parse_strict_json(text: str) -> object:
     """Parse JSON data; a ValueError also for a key that occurs twice, NaN, Infinity and the character U+0000."""
 
-    def unique(items: list[tuple[str, Any]]) -> JsonObject:
+    def unique(items: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(items)
         if len(values) < len(items):
             names = [name for name, _ in items]
@@ -135,7 +135,7 @@ def parse_strict_json(text: str) -> Any:
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not JSON; write null or a number")
 
-    value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+    value: object = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
     if _NUL.search(text):
         raise ValueError("a text contains the character U+0000")
     return value

@@ -75,7 +75,7 @@ def test_the_header_of_a_table_is_not_a_pair(pairs: Path) -> None:
         (["pairs.tsv", "--endings", "en"], "invalid-option"),
         (["pairs.tsv", "--columns", "en,en"], "invalid-setting"),
         (["pairs.tsv", "--columns", "x=1"], "invalid-option"),
-        (["pairs.xlsx"], "invalid-setting"),
+        (["pairs.xls"], "invalid-setting"),
         (["a.en"], "invalid-setting"),
         (["a.en,b.de"], "missing-file"),
         (["nowhere.tsv"], "missing-file"),

@@ -130,6 +130,8 @@ def test_json_pairs(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl.gz", "".join(json.dumps(record) + "\n" for record in records) + "\n")
     assert pairs(tmp_path, file="a.jsonl.gz") == TEXTS
     write(tmp_path / "a.json", '{"de": "ja", "en": "yes"}')
+    assert pairs(tmp_path, file="a.json", format="jsonl", src_column="de", tgt_column="en") == [("ja", "yes")]
+    write(tmp_path / "a.json", '{"de": ["ja"], "en": ["yes"]}')
     assert pairs(tmp_path, file="a.json", src_column="de", tgt_column="en") == [("ja", "yes")]
     write(tmp_path / "b.json", json.dumps({"data": records}))
     assert pairs(tmp_path, file="b.json", format="json", records="data") == TEXTS

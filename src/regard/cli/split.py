@@ -21,7 +21,8 @@ def split(
     corpora: Annotated[
         list[str],
         typer.Argument(
-            metavar="CORPUS", help="A .tsv, .csv or .jsonl file, or two text files SRC,TGT; may end in .gz or .xz."
+            metavar="CORPUS",
+            help="A table (.tsv, .csv, .jsonl, .parquet, .xlsx, .tmx ...), or two text files SRC,TGT.",
         ),
     ],
     folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the splits.")],

@@ -61,7 +61,7 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
         source = None if fields.format_of(source) in PLAIN_FORMATS else without_target(source, fields)
     if source is None and settings:
         problem = f"{', '.join(f'--{key}' for key in settings)}: only for tables, but {name} is plain text"
-        remedy = "leave the option out, or use a .csv, .tsv, .json or .jsonl file"
+        remedy = "leave the option out, or use a table, e.g. a .csv, .jsonl, .parquet or .xlsx file"
         raise UserError(problem, remedy, code="unsupported-option", where=next(iter(settings)))
     for line in [] if source is None else describe_sources([source], Path(), task.recipe.fields):
         report(line)
@@ -81,8 +81,9 @@ def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, 
     for record, example in read_table(Path(source.file or ""), task.recipe.fields, source):
         if isinstance(record.value, dict):
             yield None, record.value | example
-        elif isinstance(record.value, list) and all(isinstance(cell, str) for cell in record.value):
-            yield Row(unique_names(record.header, len(record.value)), record.value), example
+        elif isinstance(record.value, list) and not any(isinstance(cell, list) for cell in record.value):
+            names = unique_names(record.header, len(record.value))
+            yield Row(names, [cell_text(name, cell) for name, cell in zip(names, record.value, strict=True)]), example
         else:
             yield None, example
 

@@ -18,6 +18,7 @@ REASONS = {
     "where": Message("not selected by `where`"),
     "split": Message("in another split"),
     "no_words": Message("without words"),
+    "no_target": Message("without one of the two texts"),
     "too_long": Message("too long"),
     "ratio": Message("ratio"),
     "identical": Message("identical"),

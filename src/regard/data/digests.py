@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from pydantic import BaseModel
 
 from regard.errors import UserError
-from regard.files import checksum, decompress, digest, open_binary, write_json
+from regard.files import checksum, decompress, digest, open_binary, split_archive, write_json
 from regard.reading import read_json, refuse_devices
 
 TICK = 2 * 10**9
@@ -100,7 +100,7 @@ class _HashedFile(io.RawIOBase):
 def _status(path: Path) -> list[int]:
     """Size, inode and times of change of a file; a UserError for a device or a pipe, which may have no end."""
     refuse_devices(path)
-    status = path.stat()
+    status = split_archive(path)[0].stat()
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
 

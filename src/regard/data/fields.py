@@ -14,6 +14,22 @@ from regard.data.examples import Example
 from regard.data.records import Location, Record, file_ending
 from regard.data.sources import Source
 
+CONVERSIONS = {
+    **dict.fromkeys((".xls", ".xlsm", ".xlsb", ".ods", ".numbers"), "save the sheet as .xlsx or .csv"),
+    **dict.fromkeys((".doc", ".docx", ".odt", ".rtf", ".epub"), "save it as text, one text per line"),
+    **dict.fromkeys((".parquet", ".arrow", ".feather", ".ipc", ".xlsx"), "write the column of texts to a .txt file"),
+    **dict.fromkeys((".tar", ".tgz", ".rar", ".7z"), "extract the archive"),
+    **dict.fromkeys((".rds", ".rdata"), "in R: write.csv(data, 'data.csv', row.names = FALSE)"),
+    **dict.fromkeys((".db", ".sqlite"), "export a table: sqlite3 -csv -header FILE 'SELECT ...' > data.csv"),
+    **dict.fromkeys((".pkl", ".pickle", ".h5", ".npz", ".npy", ".mat"), "in Python: write a list of objects as JSON"),
+    ".zip": "name a file in it: FILE.zip/MEMBER",
+    ".pdf": "extract its text: pdftotext FILE.pdf",
+    ".sav": "in Python: pandas.read_spss(FILE).to_parquet('data.parquet')",
+    ".dta": "in Python: pandas.read_stata(FILE).to_parquet('data.parquet')",
+    ".zst": "decompress it: unzstd FILE",
+}
+"""How to convert a file that a task does not read, by its ending."""
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -63,15 +79,15 @@ class Fields:
             return "aligned"
         if source.format == "examples":
             return "examples"
-        name = source.format or self.endings.get(file_ending(source.file or ""), self.default_format)
+        ending = file_ending(source.file or "")
+        name = source.format or self.endings.get(ending, "" if ending in CONVERSIONS else self.default_format)
         names = list(dict.fromkeys([*self.endings.values(), *self.formats, *filter(None, [self.default_format])]))
         choices = [choice for choice in names if choice != "aligned"]
         if not name:
-            raise SettingError(
-                "file",
-                f"the format of {Path(source.file or '').name!r} is not known by its ending "
-                f"({', '.join(self.endings)}); write format = one of {', '.join(choices)}",
-            )
+            known = f"({', '.join(self.endings)}); write format = one of {', '.join(choices)}"
+            advice = CONVERSIONS.get(ending, known)
+            file = Path(source.file or "").name
+            raise SettingError("file", f"the format of {file!r} is not known by its ending; {advice}")
         if name not in choices:
             raise SettingError("format", f"{name!r} is for other tasks; this task reads {', '.join(choices)}")
         return name
@@ -110,7 +126,9 @@ PLAIN = Source(file="-", format="jsonl")
 
 TREE_ENDINGS = dict.fromkeys((".ptb", ".mrg", ".tree", ".trees"), "trees")
 TEXT_COLUMN = "column of the text; several columns are joined by spaces"
-TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json"}
+TYPED_ENDINGS = {".parquet": "parquet", ".xlsx": "xlsx", **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")}
+TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json", **TYPED_ENDINGS}
+BITEXT_ENDINGS = {".tmx": "tmx", ".xlf": "xliff", ".xliff": "xliff"}
 
 PAIRS = Fields(
     inputs=("src",),
@@ -119,8 +137,8 @@ PAIRS = Fields(
     required=("src",),
     json_form='{"src": "..."}',
     line_form="the source sentence",
-    endings={".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", **TREE_ENDINGS},
-    formats=("json", "dialogues", "aligned"),
+    endings={**TABLE_ENDINGS, ".txt": "tsv", **BITEXT_ENDINGS, **TREE_ENDINGS},
+    formats=("datasets", "dialogues", "aligned"),
     builtins=("dates", "numbers", "trees"),
     columns={
         "src": "translation: column of the source; default: the one named src or source, else 1",
@@ -172,7 +190,7 @@ LABELLED_TEXT = Fields(
     json_form='{"text": "..."}, or with a second text {"text": "...", "pair": "..."}',
     line_form="text, or text TAB second text",
     endings={**TABLE_ENDINGS, ".txt": "txt"},
-    formats=("trec",),
+    formats=("datasets", "trec"),
     columns={
         "text": TEXT_COLUMN,
         "pair": "column of the second text of a pair",
@@ -181,7 +199,7 @@ LABELLED_TEXT = Fields(
     several=("text", "pair"),
     options=("names", "labels_file"),
 )
-SCORED_TEXT = replace(LABELLED_TEXT, read=examples.read_scored_text, formats=())
+SCORED_TEXT = replace(LABELLED_TEXT, read=examples.read_scored_text, formats=("datasets",))
 TAGGED_WORDS = Fields(
     inputs=("words",),
     target="tags",
@@ -190,6 +208,7 @@ TAGGED_WORDS = Fields(
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
     endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll", ".conllu": "conllu"},
+    formats=("datasets",),
     builtins=("trees",),
     columns={
         "words": "tagging: column of the words; in conll the first",
@@ -204,7 +223,8 @@ DEPENDENCIES = Fields(
     required=("words",),
     json_form='{"words": ["...", "..."]}',
     line_form="the text",
-    endings={".conllu": "conllu", ".jsonl": "jsonl", ".json": "json"},
+    endings={".conllu": "conllu", ".jsonl": "jsonl", ".json": "json", **TYPED_ENDINGS},
+    formats=("datasets",),
     builtins=("dependencies",),
     columns={
         "words": "dependencies: column of the words",
@@ -221,7 +241,7 @@ QUESTIONS = Fields(
     json_form='{"question": "...", "context": "..."}',
     line_form="question TAB context",
     endings=TABLE_ENDINGS,
-    formats=("squad", "squad-tokens", "qamr"),
+    formats=("datasets", "squad", "squad-tokens", "qamr"),
     columns={
         "question": "answering: column of the question",
         "context": "answering: column of the text that contains the answer",

@@ -18,15 +18,18 @@ from pathlib import Path
 from regard.config import SettingError, nearest
 from regard.data import builtin, dialogues, texts
 from regard.data.accounts import Account, record_account
+from regard.data.bitext import read_bitext
+from regard.data.columnar import read_arrow, read_parquet, read_xlsx
 from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example, repeat_pair
-from regard.data.fields import COLUMNS, Fields
-from regard.data.records import Location, Opener, Record, SourceFiles, follow
+from regard.data.fields import COLUMNS, PAIRS, Fields
+from regard.data.records import Location, Opener, Record, SourceFiles, file_ending, follow
 from regard.data.sources import LOCATIONS, Source, column_setting
 from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
 from regard.files import COMPRESSED, open_binary
+from regard.messages import Message
 from regard.reading import parse_strict_json, refuse_devices
 from regard.trees import normalize, numbered, tree_example
 
@@ -99,14 +102,22 @@ def open_source(source: Source, root: Path, fields: Fields, opener: Opener = ope
     by_first_row = pairs and not named and not fields.headed_tables
     default = None if by_first_row else named or fields.headed_tables
     header = default if source.header is None else source.header
-    return SourceFiles(source, source.files(root), opener, header, Account(str(source)), pairs)
+    columns = frozenset(str(column) for name in fields.inputs for column in [source.column(name)])
+    return SourceFiles(source, source.files(root), opener, header, Account(str(source)), columns, pairs)
 
 
-def describe_sources(sources: Iterable[Source], root: Path, fields: Fields) -> list[str]:
+def describe_sources(sources: Sequence[Source], root: Path, fields: Fields) -> list[str]:
     """One line for each table about which something was guessed: what separates columns, a header, the columns."""
     tables = [(source, name) for source in sources if (name := fields.format_of(source)) in ("csv", "tsv")]
     lines = (describe_table(open_source(source, root, fields), name) for source, name in tables)
-    return list(filter(None, lines))
+    files = [source.file for source in sources if source.file and source.format is None and fields.default_format]
+    marked = {*PAIRS.endings, ".html", ".htm", ".xml"} - {".txt"}
+    plain = [
+        Message("{file} is read as plain text, markup included", file=file)
+        for file in files
+        if file_ending(file) in marked
+    ]
+    return [*filter(None, lines), *plain]
 
 
 def read_table(path: Path, fields: Fields, source: Source | None = None) -> Iterator[tuple[Record, Example]]:
@@ -289,13 +300,19 @@ def read_json_lines(files: SourceFiles) -> Iterator[Record]:
         try:
             yield Record(location, parse_strict_json(line))
         except (ValueError, RecursionError) as error:
-            raise location.error(f"is not JSON: {error}", "write one object per line", "bad-json") from error
+            remedy = 'write one object per line; or set format = "json", if the file is one list or object'
+            raise location.error(f"is not JSON: {error}", remedy, "bad-json") from error
 
 
 def read_json_list(files: SourceFiles) -> Iterator[Record]:
     """The records of one JSON document: a list, or a list somewhere in it."""
     path, key, document = files.paths[0], files.source.records, files.json()
     records = follow(document, key) if key else document
+    if isinstance(records, dict) and files.columns & records.keys():
+        if len({len(values) if isinstance(values, list) else -1 for values in records.values()} | {-1}) != 2:
+            problem, remedy = "has columns that are not lists of one length", "write one value per record in each list"
+            raise Location(path).error(problem, remedy, "bad-json")
+        records = [dict(zip(records, values, strict=True)) for values in zip(*records.values(), strict=True)]
     if not isinstance(records, list):
         values = document.items() if isinstance(document, dict) else ()
         lists = [name for name, value in values if isinstance(value, list)]
@@ -483,5 +500,11 @@ FORMATS: dict[str, Format] = {
     "conllu": Format(read_conllu, columns=True),
     "squad": Format(read_squad, ("where",)),
     "squad-tokens": Format(read_squad_tokens, ("where",)),
+    "parquet": Format(read_parquet, ("where",), columns=True),
+    "arrow": Format(read_arrow, ("where",), columns=True),
+    "datasets": Format(read_arrow, ("where",), columns=True),
+    "xlsx": Format(read_xlsx, ("sheet", "header", "where"), columns=True),
+    "tmx": Format(read_bitext),
+    "xliff": Format(read_bitext),
     "qamr": Format(read_qamr, ("contexts_file", "where")),
 }

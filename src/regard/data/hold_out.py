@@ -36,7 +36,7 @@ from regard.data.split import Hashes, Mask, SplitPlan, first_occurrences, hash_s
 from regard.data.store import ProgressCallback
 from regard.data.tables import beginning, guess_delimiter
 from regard.errors import UserError
-from regard.files import COMPRESSED, compress, replacing, require_writable, write_json
+from regard.files import COMPRESSED, compress, replacing, require_writable, split_archive, write_json
 from regard.messages import Message, join_messages
 from regard.run_files import SPLITS
 
@@ -101,7 +101,9 @@ _recent: dict[str, HeldOut] = {}
 def hold_out(data: DataSettings, fields: Fields) -> HeldOut:
     """Decide which training examples are held out, as the settings say."""
     paths = [path for source in data.train for path in source.files(data.folder)]
-    status = [(path, stat.st_size, stat.st_ino, stat.st_mtime_ns) for path in paths if (stat := path.stat())]
+    status = [
+        (path, stat.st_size, stat.st_ino, stat.st_mtime_ns) for path in paths if (stat := split_archive(path)[0].stat())
+    ]
     key = repr((data, fields.held_out, fields.inputs, fields.target, status))
     if key not in _recent:
         examples = read_examples(data.train, data.folder, fields)
@@ -280,8 +282,12 @@ def split_corpora(
 
 
 def sentences(path: Path) -> Iterator[str]:
-    """The sentences of a file to exclude: its lines, or every cell of a .tsv or .csv; blank ones are skipped."""
-    lines, ending = read_lines(path), file_ending(path.name)
+    """The sentences of a file to exclude: its lines, every cell of a .tsv or .csv, or pairs; blank ones are skipped."""
+    ending = file_ending(path.name)
+    if PAIRS.endings.get(ending, "tsv") not in ("tsv", "csv"):
+        pairs = read_examples([Source(file=str(path))], Path(), PAIRS, require_target=False)
+        return (text for pair in pairs for text in (pair["src"], pair.get("tgt", "")) if text.strip())
+    lines = read_lines(path)
     rows: Iterable[list[str]] = (line.split("\t") if ending == ".tsv" else [line] for line in lines)
     if ending == ".csv":
         head, complete = beginning(lines)

@@ -4,6 +4,7 @@ import csv
 import json
 import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     try:
         while line := stream.readline(MAX_LINE_BYTES + 1):
             yield line
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         remedy = "the file is truncated or corrupt; copy or download it again"
         raise Location(path).error(f"cannot be read to its end: {error}", remedy, "damaged-file") from error
 
@@ -197,6 +198,8 @@ class Record(NamedTuple):
             return cells[column - 1] if column <= len(cells) else None
         if self.header:
             cells = self.value if isinstance(self.value, list) else []
+            if column not in self.header and "." in column:
+                return follow(dict(zip(self.header, cells, strict=True)), column)
             return cells[self.header.index(column)] if column in self.header else None
         return follow(self.value, column)
 
@@ -233,6 +236,8 @@ class SourceFiles(NamedTuple):
     """True if the first row of a table names its columns; None: the first row decides."""
     account: Account
     """Counts the records while they are read."""
+    columns: frozenset[str]
+    """The columns of the inputs."""
     pairs: bool = False
     """True if the examples are pairs."""
 

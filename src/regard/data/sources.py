@@ -17,7 +17,10 @@ from typing import Literal, Self
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from regard.config import Field, SettingError, Settings
+from regard.data.frames import is_frame, save_frame
+from regard.errors import UserError
 from regard.files import COMPRESSED, JsonObject, find_file
+from regard.reading import check_type, read_json
 from regard.trees import Leaves
 
 Column = int | str
@@ -26,7 +29,7 @@ Columns = Column | list[Column]
 Split = Literal["train", "valid", "test"]
 Format = Literal[
     "tsv", "csv", "jsonl", "json", "txt", "lines", "trec", "conll", "conllu", "squad", "squad-tokens", "qamr",
-    "dialogues", "trees", "documents", "examples",
+    "dialogues", "trees", "documents", "examples", "parquet", "arrow", "datasets", "xlsx", "tmx", "xliff",
 ]  # fmt: skip
 
 LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
@@ -69,6 +72,7 @@ class Source(Settings):
     quoted: bool | None = Field(
         None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
     )
+    sheet: str | None = Field(None, description="xlsx: name of the sheet; default: the only one")
     records: str | None = Field(
         None, description="json: key of the record list, e.g. data.items for nested keys; default: the whole file"
     )
@@ -183,6 +187,8 @@ class Source(Settings):
         if self.format == "squad-tokens" and self.file is not None:
             names += [sibling(self.file, "question"), sibling(self.file, "span")]
         names += [self.labels_file, self.contexts_file]
+        if self.format == "datasets" and self.file is not None:
+            return dataset_files(root / os.path.expanduser(self.file))  # noqa: PTH111
         # expanduser of pathlib raises an error for an unknown user; here "~name" is then an ordinary name
         return [find_file(root / os.path.expanduser(name)) for name in names if name is not None]  # noqa: PTH111
 
@@ -216,9 +222,28 @@ def sibling(file: str, name: str) -> str:
     return folder + slash + last.replace(".context", f".{name}", 1)
 
 
+def dataset_files(folder: Path) -> list[Path]:
+    """The files of a folder that `save_to_disk` of the library `datasets` wrote: state.json, and those it names."""
+    if (folder / "dataset_dict.json").is_file():
+        names = [str(path.parent) for path in sorted(folder.glob("*/state.json"))]
+        problem, remedy = f"{folder} has several splits", f"write file = one of {', '.join(names)}"
+        raise UserError(problem, remedy, code="ambiguous-split", where=folder)
+    state = read_json(folder / "state.json", JsonObject)
+    entries = check_type(state.get("_data_files"), list[dict[str, str]], folder / "state.json")
+    names = [entry.get("filename", "") for entry in entries]
+    if state.get("_indices_data_files") or not names or any(name != Path(name).name for name in names):
+        problem, remedy = (
+            f"{folder} selects rows from other files",
+            "save it again: flatten_indices().save_to_disk(...)",
+        )
+        raise UserError(problem, remedy, code="damaged-file", where=folder / "state.json")
+    return [folder / "state.json", *(folder / name for name in names)]
+
+
 def as_list(value: object) -> object:
-    """A list of one for one table or file; the name of a file is a table with this `file`."""
+    """A list of one for one table or file; the name of a file is a table with this `file`. A frame becomes a file."""
     values = value if isinstance(value, list) else [value]
+    values = [{"file": save_frame(item), "format": "jsonl"} if is_frame(item) else item for item in values]
     if not all(isinstance(item, (str, dict, Settings)) for item in values):
         raise ValueError('write a table like { file = "train.tsv" }, the name of a file, or a list of them')
     return [{"file": item} if isinstance(item, str) else item for item in values]

@@ -105,8 +105,12 @@ def choose_layout(files: SourceFiles, kind: str, head: Sequence[str], complete: 
     quoted = source.quoted if source.quoted is not None else kind == "csv"
     guessed = guess_delimiter(head, quoted, complete) if kind == "csv" and source.delimiter is None else "\t"
     delimiter = source.delimiter or guessed
-    first = next(_cells(head, delimiter, quoted), [])
-    header = is_header(first) if files.header is None else files.header
+    return choose_header(next(_cells(head, delimiter, quoted), []), files.header, delimiter, quoted)
+
+
+def choose_header(first: Sequence[str], header: bool | None, delimiter: str = "", quoted: bool = True) -> TableLayout:
+    """The layout of a table with this first row, which decides itself if `header` is None."""
+    header = is_header(first) if header is None else header
     return TableLayout(delimiter, quoted, header, [name.strip() for name in first] if header else first)
 
 

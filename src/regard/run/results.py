@@ -1,9 +1,11 @@
 """What a model gives back in Python: predictions, evaluations, explanations. A notebook draws them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Protocol, TypeGuard
 
+from regard.data.frames import Frame as Frame
+from regard.data.frames import is_frame as is_frame
+from regard.data.frames import is_missing
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.metrics.score import Score
@@ -14,16 +16,6 @@ from regard.viz.report import AttentionMap
 
 Input = str | Mapping[str, object]
 """One input: a text, or a dictionary with the fields of the task."""
-
-
-class Frame(Protocol):
-    """A pandas DataFrame; pandas is imported by you, not by regard."""
-
-    columns: Collection[object]
-
-    def assign(self, **columns: object) -> "Frame": ...
-
-    def to_dict(self, orient: str) -> list[dict[str, object]]: ...
 
 
 class Prediction(JsonObject):
@@ -104,11 +96,6 @@ class Explanation:
 # ---- inputs ----------------------------------------------------------------------------------------------------------
 
 
-def is_frame(value: object) -> TypeGuard[Frame]:
-    """True for a DataFrame of pandas, or of a library with the same methods."""
-    return all(hasattr(value, name) for name in ("columns", "assign", "to_dict", "iloc"))
-
-
 def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterator[Example]:
     """The rows of a DataFrame as examples; columns have the names of the fields, or those in the recipe. Without
     `targets`, only the inputs of a model are read. An empty cell (NaN) is a missing value."""
@@ -131,10 +118,6 @@ def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterat
                 problem = f"{(where := f'row {number}')}: the cell in column {name!r} is empty"
                 raise UserError(problem, "fill it, or remove the row", code="missing-key", where=where)
         yield {name: value for name, value in values.items() if not is_missing(value)}
-
-
-def is_missing(value: object) -> bool:
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def parse_input(task: AnyTask, value: Input, where: str) -> Example:

@@ -1,0 +1,130 @@
+"""Translation memories, TMX and XLIFF 1.2 and 2.0, as pairs.
+
+    TMX         <tu> <tuv xml:lang="en"><seg>Save</seg></tuv> <tuv xml:lang="de"><seg>Speichern</seg></tuv> </tu>
+    XLIFF 1.2   <trans-unit> <source>Save</source> <target>Speichern</target> </trans-unit>
+    XLIFF 2.0   <unit> <segment> <source>Save</source> <target>Speichern</target> </segment> </unit>
+
+The text inside of inline codes (`<bpt>&lt;b&gt;</bpt>`, `<ph>`) is markup of the translated program and not part of a
+segment; that inside of `<g>`, `<pc>`, `<mrk>` and `<hi>` is. Entities of a file's own are refused: they can name other
+files and grow without bounds.
+"""
+
+from collections.abc import Iterator
+from xml.parsers import expat
+
+from regard.data.records import Location, Record, SourceFiles
+from regard.errors import UserError
+
+UNITS = ("tu", "trans-unit", "segment")
+TEXTS = ("seg", "source", "target")
+CODES = ("bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "sub")
+MAX_DEPTH, MAX_CHARACTERS = 100, 1 << 24
+"""Deepest nesting, and characters of the longest segment."""
+CHUNK = 1 << 16
+
+
+def read_bitext(files: SourceFiles) -> Iterator[Record]:
+    """The pairs of a TMX or XLIFF file; a unit without one of its two texts is left out and counted."""
+    path, reader = files.paths[0], _Reader(files)
+    with files.opener(path) as stream:
+        final = False
+        while not final:
+            try:
+                chunk = stream.read(CHUNK)
+                final = not chunk
+                reader.parser.Parse(chunk, final)
+            except expat.ExpatError as error:
+                remedy = "correct the file; a whole translation memory is well-formed XML"
+                raise Location(path, error.lineno).error(f"is not XML: {error}", remedy, "bad-xml") from error
+            except (EOFError, OSError, ValueError) as error:
+                raise Location(path).error(f"cannot be read: {error}", "copy it again", "damaged-file") from error
+            yield from reader.units
+            reader.units.clear()
+
+
+class _Reader:
+    """Handlers of the XML parser; `units` has the pairs that are complete."""
+
+    def __init__(self, files: SourceFiles) -> None:
+        self.units: list[Record] = []
+        self._files, self._path, self._source = files, files.paths[0], files.source
+        self._open: list[str] = []
+        """The names of the elements that are open, without prefixes."""
+        self._texts: list[tuple[str, str]] = []
+        """The texts of the unit: their languages in TMX, "source" and "target" in XLIFF."""
+        self._language, self._default, self._begin, self._text = "", "", 0, list[str]()
+        self.parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._characters
+        parser.EntityDeclHandler = lambda *_: self._refuse("declares an entity")
+        parser.SkippedEntityHandler = lambda *_: self._refuse("uses an unknown entity")
+
+    def _error(self, problem: str, remedy: str, line: int = 0) -> UserError:
+        return Location(self._path, line or self.parser.CurrentLineNumber).error(problem, remedy, "bad-xml")
+
+    def _refuse(self, problem: str) -> None:
+        raise self._error(problem, "replace it by its text")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        name = name.rpartition(":")[2]
+        self._open.append(name)
+        if len(self._open) == 1 and name not in ("tmx", "xliff"):
+            raise self._error(f"begins with <{name}>: not a TMX or XLIFF file", "choose a file with <tmx> or <xliff>")
+        if len(self._open) > MAX_DEPTH:
+            self._refuse(f"has more than {MAX_DEPTH} elements inside of each other")
+        if name == "header":
+            self._default = attributes.get("srclang", "")
+        elif name in UNITS:
+            self._texts, self._begin = [], self.parser.CurrentLineNumber
+        elif name == "tuv":
+            self._language = attributes.get("xml:lang", attributes.get("lang", ""))
+        elif self._is_text():
+            self._text, self._language = [], name if name != "seg" else self._language
+        elif name == "cp":
+            self._refuse("has a character that XML cannot contain (<cp>)")
+
+    def _is_text(self) -> bool:
+        """True if the innermost element is the text of a unit, and not of an alternative or a note."""
+        parent = self._open[-2] if len(self._open) > 1 else ""
+        return self._open[-1] in TEXTS and parent in (*UNITS, "tuv")
+
+    def _characters(self, text: str) -> None:
+        inside = next((i for i, name in enumerate(self._open) if name in TEXTS), len(self._open))
+        if inside < len(self._open) and not {*self._open[inside:]} & {*CODES}:
+            self._text.append(text)
+            if sum(map(len, self._text)) > MAX_CHARACTERS:
+                self._refuse(f"has a segment of more than {MAX_CHARACTERS:,} characters")
+
+    def _end(self, name: str) -> None:
+        if self._is_text():
+            self._texts.append((self._language, "".join(self._text)))
+        if self._open.pop() in UNITS:
+            self._files.account.read += 1
+            pair = self._pair()
+            if pair is None:
+                self._files.account.drop("no_target")
+            else:
+                self.units.append(Record(Location(self._path, self._begin), pair))
+
+    def _pair(self) -> dict[str, str] | None:
+        """Source and target of the unit; None if one is missing."""
+        languages = [language for language, _ in self._texts]
+        if "tmx" in self._open:
+            given = (self._source.src_lang or self._default, self._source.tgt_lang)
+            src, tgt = ([i for i, name in enumerate(languages) if _matches(name, wanted)] for wanted in given)
+            tgt = tgt if self._source.tgt_lang else [i for i in range(len(languages)) if i not in src]
+        else:
+            src, tgt = ([i for i, name in enumerate(languages) if name == side] for side in ("source", "target"))
+        if len(src) > 1 or len(tgt) > 1:
+            problem = f"has a unit with the texts {', '.join(languages)}, and it is not clear which two are meant"
+            raise self._error(
+                problem, "set src_lang and tgt_lang, e.g. en and de; or keep one text of each", self._begin
+            )
+        return {"src": self._texts[src[0]][1], "tgt": self._texts[tgt[0]][1]} if src and tgt else None
+
+
+def _matches(name: str, wanted: str | None) -> bool:
+    """True if a language is the one that is wanted, or a regional form of it: en-GB is en."""
+    name, wanted = name.lower().replace("_", "-"), (wanted or "").lower().replace("_", "-")
+    return bool(wanted) and (name == wanted or name.partition("-")[0] == wanted)
