@@ -61,7 +61,6 @@ class LargestLetter(tasks.Task[LetterRecipe, tasks.Inputs]):
     name = "largest-letter"
     title = "the letter of a word that is last in the alphabet"
     recipe_type = LetterRecipe
-    comparable = True
 
     # ---- data -------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -214,10 +216,11 @@ def test_a_run_compared_with_itself(copied: Path, trained: Path) -> None:
     assert [(item["metric"], item["delta"], item["p_value"]) for item in values["comparison"]] == [
         ("BLEU", 0.0, 1.0),
         ("chrF", 0.0, 1.0),
+        ("exact match", 0.0, 1.0),  # which the recipe monitors
     ]
     printed = regard("evaluate", copied, "--against", trained, "--on", "valid").out
     assert "difference" in printed and "95% interval" in printed
-    assert "BLEU: not significant; chrF: not significant" in printed
+    assert "BLEU: not significant; chrF: not significant; exact match: not significant" in printed
 
 
 def test_a_better_run_has_a_positive_difference(copied: Path, recipe: Path, tmp_path: Path) -> None:
@@ -233,12 +236,29 @@ def test_a_better_run_has_a_positive_difference(copied: Path, recipe: Path, tmp_
 def test_labelled_runs_are_compared_example_by_example(classifier: Path, recurrent: Path, regressor: Path) -> None:
     result = regard("evaluate", classifier, "--against", recurrent, "--json")
     assert result.status == 0, result.err
-    (comparison,) = json.loads(result.out)["comparison"]
-    assert comparison["metric"] == "accuracy"
-    assert comparison["delta"] == pytest.approx(comparison["other"] - comparison["base"])
+    comparisons = json.loads(result.out)["comparison"]
+    assert [item["metric"] for item in comparisons] == ["accuracy", "F1", "Matthews correlation"]
+    assert all(item["delta"] == pytest.approx(item["other"] - item["base"]) for item in comparisons)
     assert "significant" in regard("evaluate", classifier, "--against", recurrent).out
-    assert fails("evaluate", regressor, "--against", regressor).code == "unsupported-option"
+    values = json.loads(regard("evaluate", regressor, "--against", regressor, "--json").out)
+    assert [(item["metric"], item["delta"]) for item in values["comparison"]] == [
+        ("Pearson correlation", 0.0),
+        ("Spearman correlation", 0.0),
+    ]
     assert fails("evaluate", classifier, "--against", regressor).code == "wrong-task"
+
+
+def test_runs_with_different_test_data_are_not_paired(classifier: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(classifier, other)
+    recipe = tomllib.loads((other / "recipe.toml").read_text(encoding="utf-8"))
+    (name,) = (source["file"] for source in recipe["data"]["test"])
+    lines = (Path(recipe["data"]["root"]) / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "reversed.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
+    text = (other / "recipe.toml").read_text(encoding="utf-8")
+    (other / "recipe.toml").write_text(text.replace(name, str(tmp_path / "reversed.jsonl")), encoding="utf-8")
+    error = fails("evaluate", classifier, "--against", other)
+    assert error.code == "different-data"
 
 
 def test_errors(copied: Path, recipe: Path, tmp_path: Path) -> None:

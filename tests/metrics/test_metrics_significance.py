@@ -88,7 +88,7 @@ def test_the_seed_decides_the_draws() -> None:
 
 
 def test_a_resample_is_as_large_as_the_test_set() -> None:
-    weights = resampling_weights(30, 20, 0)
+    weights = np.stack(list(resampling_weights(30, 20, 0)))
     assert weights.shape == (20, 30)
     assert (weights.sum(axis=1) == 30).all()
 

@@ -25,7 +25,7 @@ A word that a parser tags XX, because it predicts no parts of speech, gets the g
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,7 +71,13 @@ def bracket_counts(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> Br
     check_paired(hypotheses, references)
     total: Counter[str] = Counter()
     for tree, gold in zip(hypotheses, references, strict=True):
-        total.update(_sentence(tree, gold))
+        total.update(bracket_tally(tree, gold))
+    return sum_brackets(total)
+
+
+def sum_brackets(sums: Mapping[str, float]) -> BracketCounts:
+    """The counts over a corpus, from the sum of the sentences' tallies."""
+    total = Counter({name: int(value) for name, value in sums.items()})
     brackets = Counts(total["correct"], total["predicted"], total["gold"])
     names = ("valid", "complete", "errors", "skipped", "tagged", "tagged_correct")
     return BracketCounts(brackets, *(total[name] for name in names))
@@ -87,7 +93,7 @@ def counts_by_label(hypotheses: Sequence[Tree], references: Sequence[Tree]) -> d
     check_paired(hypotheses, references)
     correct, predicted, gold = Counter[str](), Counter[str](), Counter[str]()
     for tree, true in zip(hypotheses, references, strict=True):
-        if "valid" in _sentence(tree, true):
+        if "valid" in bracket_tally(tree, true):
             tags = _tags(leaves(tree), [leaf.label for leaf in leaves(true) if leaf.label != TRACE])
             actual, expected = brackets(tree, tags), brackets(true)
             for counter, counted in ((correct, actual & expected), (predicted, actual), (gold, expected)):
@@ -113,7 +119,8 @@ def brackets(tree: Tree, tags: Sequence[str] | None = None) -> Counter[Bracket]:
     return counts
 
 
-def _sentence(tree: Tree, gold: Tree) -> dict[str, int]:
+def bracket_tally(tree: Tree, gold: Tree) -> dict[str, int]:
+    """The brackets, complete matches and tags of one sentence."""
     words, gold_words = leaves(tree), leaves(gold)
     gold_tags = [leaf.label for leaf in gold_words]
     tags = _tags(words, [tag for tag in gold_tags if tag != TRACE])

@@ -1,26 +1,31 @@
 """Statistical significance: paired bootstrap resampling (Koehn 2004).
 
-Draw test sets of the same size from the test set, with replacement, and score both systems on each. A corpus score like
-BLEU is a function of sums of sentence statistics (n-gram matches, lengths), so a resample is a vector of weights, and
-all resamples are one matrix product. For a mean over examples the resampled scores are
-
-    delta = 100 mean_i (b_i - a_i)      a_i, b_i in [0, 1]: score of example i by each of the two systems
+Draw test sets of the same size from the test set, with replacement, and score both systems on each. A resample is a
+vector of weights: how often each example was drawn. Most scores (BLEU, F1, accuracy, attachment) are functions of sums
+over examples (n-gram matches, lengths, correct labels), so a resample is scored from the weighted sums of these
+tallies, without counting anything again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.metrics.score import check_paired
+from regard.messages import Message
+from regard.metrics.score import Score, check_paired
 from regard.metrics.translation import bleu_metric, chrf_metric
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 Array = npt.NDArray[np.float64]
+Weights = npt.NDArray[np.int64]
+"""How often each example was drawn (N,)."""
+Scorer = Callable[[Weights], Mapping[str, Score]]
+"""The scores of one system on a resample, by key."""
+K = TypeVar("K")
 CONFIDENCE, SIGNIFICANCE_LEVEL = 0.95, 0.05
 
 
@@ -56,52 +61,86 @@ def compare(
     """Compare two systems' translations of the same sentences by BLEU and chrF; keys are `bleu` and `chrf`."""
     check_paired(base, references)
     check_paired(other, references)
+    metrics = {"bleu": ("BLEU", bleu_metric(tokenize)), "chrf": ("chrF", chrf_metric())}
+    first, second = (translation_scorer(hypotheses, references, metrics) for hypotheses in (base, other))
+    return paired_bootstrap(first, second, len(references), resamples, seed)
+
+
+def paired_bootstrap(
+    base: Scorer, other: Scorer, examples: int, resamples: int = 1000, seed: int = 12345
+) -> dict[str, Comparison]:
+    """Compare two systems by every score that both have, on the same resamples of `examples` examples."""
     if resamples < 1:
         raise ValueError(f"{resamples} resamples")
-    weights = resampling_weights(len(references), resamples, seed)
-    metrics = {"bleu": ("BLEU", bleu_metric(tokenize)), "chrf": ("chrF", chrf_metric())}
-    return {key: _compare(name, metric, (base, other), references, weights) for key, (name, metric) in metrics.items()}
+    whole = [system(np.ones(examples, dtype=np.int64)) for system in (base, other)]
+    keys = [key for key in whole[0] if key in whole[1]]
+    deltas = np.array(
+        [
+            [second[key].value - first[key].value for key in keys]
+            for weights in resampling_weights(examples, resamples, seed)
+            for first, second in [(base(weights), other(weights))]
+        ]
+    )
+    return {
+        key: _comparison(whole[0][key], whole[1][key], deltas[:, column], resamples) for column, key in enumerate(keys)
+    }
 
 
-def compare_means(
-    name: str, base: Sequence[float] | Array, other: Sequence[float] | Array, resamples: int = 1000, seed: int = 12345
-) -> Comparison:
-    """Compare two systems by the mean of their scores, in [0, 1], of the same examples."""
-    a, b = np.asarray(base, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    generator, difference = np.random.default_rng(seed), b - a
-    deltas = 100 * np.array([difference[generator.integers(len(a), size=len(a))].mean() for _ in range(resamples)])
-    means = float(100 * a.mean()), float(100 * b.mean())
-    return _comparison(name, means, float(100 * difference.mean()), deltas, f"{len(a):,} examples|bs:{resamples}")
+def resampling_weights(examples: int, resamples: int, seed: int) -> Iterator[Weights]:
+    """Yield for each resample how often each example was drawn (N,); the sum is the number of examples."""
+    generator = np.random.default_rng(seed)
+    for _ in range(resamples):
+        yield np.bincount(generator.choice(examples, size=examples, replace=True), minlength=examples)
 
 
-def resampling_weights(sentences: int, resamples: int, seed: int) -> Array:
-    """(resamples, sentences): how often each sentence was sampled; a row sums to the number of sentences."""
-    samples = np.random.default_rng(seed).choice(sentences, size=(resamples, sentences), replace=True)
-    return np.stack([np.bincount(row, minlength=sentences) for row in samples]).astype(np.float64)
+def tally_scorer(
+    tallies: Sequence[Mapping[K, float]], scores: Callable[[dict[K, float]], Mapping[str, Score]]
+) -> Scorer:
+    """The scorer of a system whose scores are a function of the sums of the examples' tallies."""
+    columns = {key: column for column, key in enumerate(dict.fromkeys(key for tally in tallies for key in tally))}
+    table = np.zeros((len(tallies), len(columns)))
+    for row, tally in enumerate(tallies):
+        for key, value in tally.items():
+            table[row, columns[key]] = value
+    return lambda weights: scores(dict(zip(columns, (weights @ table).tolist(), strict=True)))
 
 
-def _compare(
-    name: str, metric: "Metric", systems: tuple[Sequence[str], Sequence[str]], references: Sequence[str], weights: Array
-) -> Comparison:
-    scores, resampled = [], []
-    for hypotheses in systems:
-        sums = metric._extract_corpus_statistics(list(hypotheses), [list(references)])
-        statistics = np.asarray(sums, dtype=np.float64)
-        scores.append(_scores(metric, statistics.sum(axis=0, keepdims=True))[0])
-        resampled.append(_scores(metric, weights @ statistics))
-    values, deltas = (float(scores[0]), float(scores[1])), resampled[1] - resampled[0]
-    signature = f"{metric.get_signature()}|bs:{len(weights)}"
-    return _comparison(name, values, float(scores[1] - scores[0]), deltas, signature)
+def mean_scorer(shares: Sequence[Mapping[str, float]]) -> Scorer:
+    """The scorer of a system by the means over the examples, in percent."""
+    count = len(shares)
+    signature = Message("{count:,} examples", count=count)
+    return tally_scorer(
+        shares, lambda sums: {name: Score(name, 100 * total / count, signature) for name, total in sums.items()}
+    )
 
 
-def _comparison(name: str, scores: tuple[float, float], delta: float, deltas: Array, signature: str) -> Comparison:
-    tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(deltas, [tail, 100 - tail])
-    return Comparison(name, *scores, delta, p_value(deltas, delta), float(low), float(high), signature)
+def translation_scorer(
+    hypotheses: Sequence[str], references: Sequence[str], metrics: "Mapping[str, tuple[str, Metric]]"
+) -> Scorer:
+    """The scorer of translations by metrics of sacreBLEU, each with its name."""
+    tables = {
+        key: np.asarray(metric._extract_corpus_statistics(list(hypotheses), [list(references)]), dtype=np.float64)
+        for key, (_, metric) in metrics.items()
+    }
+
+    def scores(weights: Weights) -> dict[str, Score]:
+        return {
+            key: Score(
+                name,
+                float(metric._compute_score_from_stats((weights @ tables[key]).tolist()).score),
+                str(metric.get_signature()),
+            )
+            for key, (name, metric) in metrics.items()
+        }
+
+    return scores
 
 
-def _scores(metric: "Metric", sums: Array) -> Array:
-    return np.array([metric._compute_score_from_stats(row.tolist()).score for row in sums])
+def _comparison(base: Score, other: Score, deltas: Array, resamples: int) -> Comparison:
+    tail, delta = 100 * (1 - CONFIDENCE) / 2, other.value - base.value
+    low, high = (float(value) for value in np.percentile(deltas, [tail, 100 - tail]))
+    signature = f"{other.signature}|bs:{resamples}"
+    return Comparison(other.name, base.value, other.value, delta, p_value(deltas, delta), low, high, signature)
 
 
 def p_value(deltas: Array, delta: float) -> float:

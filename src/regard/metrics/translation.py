@@ -45,9 +45,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], word_order: int =
 
 def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """TER: edits per reference word, a shift is one (Snover et al. 2006); lower is better; slow for long lines."""
-    from sacrebleu.metrics import TER
-
-    return _score(TER(), "TER", hypotheses, references)
+    return _score(ter_metric(), "TER", hypotheses, references)
 
 
 def bleu_metric(tokenize: str = "13a", lowercase: bool = False) -> "Metric":
@@ -67,6 +65,13 @@ def chrf_metric(word_order: int = 0) -> "Metric":
     from sacrebleu.metrics import CHRF
 
     return CHRF(word_order=word_order)
+
+
+def ter_metric() -> "Metric":
+    """Make the TER metric of sacreBLEU."""
+    from sacrebleu.metrics import TER
+
+    return TER()
 
 
 @contextmanager

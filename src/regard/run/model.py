@@ -29,7 +29,7 @@ from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.metrics.score import Score
-from regard.metrics.significance import Comparison
+from regard.metrics.significance import Comparison, paired_bootstrap
 from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.identification import Detected, identify
@@ -288,8 +288,14 @@ class Model:
         )
 
     def compare(self, base: Evaluation, other: Evaluation) -> list[Comparison]:
-        """A paired bootstrap test of two evaluations on the same examples."""
-        return other.task.compare(other.examples, base.predictions, other.predictions)
+        """A paired bootstrap test of two evaluations on the same examples, for every score by examples."""
+        operations.check_comparable(other.task)
+        if base.examples != other.examples:
+            problem = f"{base.run} and {other.run} were evaluated on different examples ({base.data}, {other.data})"
+            remedy = "evaluate both runs on the same data (`--file FILE`, or `--src` and `--tgt`)"
+            raise UserError(problem, remedy, code="different-data", where="against")
+        first, second = (other.task.scorer(other.examples, item.predictions) for item in (base, other))
+        return list(paired_bootstrap(first, second, len(other.examples)).values())
 
     # ---- explain and embed ------------------------------------------------------------------------------------------
 

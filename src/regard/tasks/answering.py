@@ -34,6 +34,7 @@ from regard.exchange.bert import QUESTION_ANSWERING
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.score import Score
+from regard.metrics.significance import Scorer, mean_scorer
 from regard.metrics.spans import answer_exact, answer_f1, answer_scores
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.base import AnyTask, Example, Exchange, Prediction
@@ -106,7 +107,6 @@ class Answering(Labelled[AnsweringRecipe]):
     title = "the words of a text that answer a question"
     options = ("nbest",)
     recipe_type = AnsweringRecipe
-    comparable = True
     pooled = False
     head_dropout = False
     outputs = 2
@@ -201,6 +201,9 @@ class Answering(Labelled[AnsweringRecipe]):
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         return answer_scores([item["answer"] for item in predictions], [gold_texts(item) for item in examples])
+
+    def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
+        return mean_scorer([self.correct(*pair) for pair in zip(examples, predictions, strict=True)])
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         answer, gold = prediction["answer"], gold_texts(example)

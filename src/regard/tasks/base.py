@@ -43,7 +43,7 @@ from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.score import Score
-from regard.metrics.significance import Comparison, compare_means
+from regard.metrics.significance import Scorer, Weights, mean_scorer
 from regard.reading import check_text
 from regard.recipe import Recipe
 from regard.runtime import World
@@ -168,8 +168,6 @@ class Task(ABC, Generic[R, D]):
     """True if an evaluation predicts each example and compares it with its target."""
     scored_by_store: ClassVar[bool] = False
     """True if an evaluation measures the likelihood of tokenised data (`score_store`)."""
-    comparable: ClassVar[bool] = False
-    """True if the predictions of two runs can be compared (`compare`)."""
     output_weights: ClassVar[Mapping[str, str]] = {}
     """The prefix of the weights that each output depends on, if an import may lack them; the first one is needed."""
     empty: ClassVar[Mapping[str, object]] = {}
@@ -356,12 +354,17 @@ class Task(ABC, Generic[R, D]):
         """How right one prediction is, from 0 to 1, by metric; empty if no metric is a mean over examples."""
         return {}
 
-    def compare(
-        self, examples: Sequence[Example], base: Sequence[Prediction], other: Sequence[Prediction]
-    ) -> list[Comparison]:
-        """Compare the predictions of two runs by a paired bootstrap test."""
-        ours, theirs = ([self.correct(*pair) for pair in zip(examples, items, strict=True)] for items in (base, other))
-        return [compare_means(name, [a[name] for a in ours], [b[name] for b in theirs]) for name in ours[0]]
+    def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
+        """The scores of resampled predictions, for a paired bootstrap test. By default each resample is scored by
+        `score`; a task whose scores are functions of sums over examples counts only once (`tally_scorer`)."""
+        if type(self).score is Task.score:
+            return mean_scorer([self.correct(*pair) for pair in zip(examples, predictions, strict=True)])
+
+        def scores(weights: Weights) -> dict[str, Score]:
+            rows = np.repeat(np.arange(len(weights)), weights).tolist()
+            return self.score([examples[row] for row in rows], [predictions[row] for row in rows])
+
+        return scores
 
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Tables of an evaluation, for example scores of each class; `page` adds those that only a report shows."""

@@ -67,7 +67,6 @@ class Choice(Labelled[ChoiceRecipe]):
     exchange = Exchange("logits", "zero-shot-classification", MULTIPLE_CHOICE)
     title = "the right one of several texts"
     recipe_type = ChoiceRecipe
-    comparable = True
     grouped_inputs = True
     outputs = 1
     empty: ClassVar[Mapping[str, object]] = {"label": None, "choice": None, "probabilities": []}

@@ -96,7 +96,6 @@ class Classification(Labelled[ClassificationRecipe]):
     options = ("top",)
     recipe_type = ClassificationRecipe
     checks = LabelledTextChecks["Classification"]()
-    comparable = True
     empty: ClassVar[Mapping[str, object]] = {"label": None, "probability": None, "probabilities": {}}
 
     @classmethod

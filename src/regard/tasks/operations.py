@@ -247,8 +247,8 @@ def unknown_labels(task: AnyTask, examples: Iterable[Example]) -> list[str]:
 
 def check_comparable(task: AnyTask) -> None:
     """Raise UserError if predictions of two runs cannot be compared."""
-    if not task.comparable:
-        problem = f"the metrics of task {task.name} are not means over examples and cannot be compared by bootstrap"
+    if not task.scored_by_examples:
+        problem = f"the scores of task {task.name} are not computed from examples and cannot be compared by bootstrap"
         remedy = "evaluate both runs and compare their scores"
         raise UserError(problem, remedy, code="unsupported-option", where="against")
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import numpy as np
 from pydantic import model_validator
 from torch import nn
 
@@ -23,8 +24,9 @@ from regard.config import SettingsTable as Values
 from regard.data.fields import TREES, Fields
 from regard.decoding.engine import Engine
 from regard.messages import Message
-from regard.metrics.parsing import bracket_scores, counts_by_label
+from regard.metrics.parsing import bracket_scores, bracket_tally, counts_by_label, sum_brackets
 from regard.metrics.score import Score
+from regard.metrics.significance import Scorer, tally_scorer
 from regard.models.masked import MaskedSettings
 from regard.reading import check_text
 from regard.tasks.base import Example, Exchange, FileFormat, Prediction
@@ -136,12 +138,22 @@ class Parsing(Seq2Seq[ParsingRecipe]):
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         """`f1`, `precision`, `recall` and `complete`, and `repaired`, the share of repaired outputs, all in percent."""
+        return dict(self.scorer(examples, predictions)(np.ones(len(examples), dtype=np.int64)))
+
+    def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
         gold, predicted = [tree_of(example["tree"]) for example in examples], predicted_trees(predictions)
-        scores = bracket_scores(predicted, gold)
-        repaired = 100.0 * sum(item["repaired"] for item in predictions) / len(predictions)
-        selected = {name: scores[name] for name in ("f1", "precision", "recall", "complete")}
+        tallies = [
+            bracket_tally(tree, true) | {"repaired": int(item["repaired"])}
+            for tree, true, item in zip(predicted, gold, predictions, strict=True)
+        ]
         signature = Message("outputs that were not a tree, of {count:,}", count=len(predictions))
-        return selected | {"repaired": Score("repaired", repaired, signature)}
+
+        def scores(sums: Mapping[str, float]) -> dict[str, Score]:
+            brackets, repaired = sum_brackets(sums).scores(), 100.0 * sums["repaired"] / len(predictions)
+            selected = {name: brackets[name] for name in ("f1", "precision", "recall", "complete")}
+            return selected | {"repaired": Score("repaired", repaired, signature)}
+
+        return tally_scorer(tallies, scores)
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         text, brackets, gold = sentence_text(example["words"]), prediction["tree"], example.get("tree")

@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
+from operator import eq
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -29,8 +30,9 @@ from regard.data.inputs import Input
 from regard.exchange.bert import TOKEN_CLASSIFICATION
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
-from regard.metrics.classification import accuracy, counts_by_class, macro_scores
+from regard.metrics.classification import Counts, accuracy, counts_by_class, macro_scores
 from regard.metrics.score import Score
+from regard.metrics.significance import Scorer, tally_scorer
 from regard.metrics.spans import (
     OUTSIDE,
     SCHEMES,
@@ -168,6 +170,24 @@ class Tagging(Labelled[TaggingRecipe]):
         scores = entity_scores(predicted, gold) if scheme_of({*self.labels, *words, *true}) else tag_scores(words, true)
         counted = Message("{count:,} words", count=len(true))
         return {**scores, "accuracy": replace(accuracy(words, true), signature=counted)}
+
+    def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
+        """Entities and right tags are counted once, in each sentence."""
+        pairs = list(zip(tags_of(predictions), tags_of(examples), strict=True))
+        if scheme_of({*self.labels, *chain(*chain(*pairs))}) is None:
+            return super().scorer(examples, predictions)
+        tallies = [
+            vars(sum(entity_counts([tags], [gold]).values(), Counts()))
+            | {"right": sum(map(eq, tags, gold)), "words": len(gold)}
+            for tags, gold in pairs
+        ]
+
+        def scores(sums: Mapping[str, float]) -> dict[str, Score]:
+            counts = Counts(*(int(sums[name]) for name in ("correct", "predicted", "gold")))
+            accuracy = Score("accuracy", 100.0 * sums["right"] / max(1, sums["words"]), "words")
+            return {**counts.scores("micro over entities"), "accuracy": accuracy}
+
+        return tally_scorer(tallies, scores)
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The sentence with its tags marked, twice: as they are, and as predicted."""

@@ -6,8 +6,9 @@ from functools import cached_property
 from torch import nn
 
 from regard.decoding.engine import Engine
+from regard.metrics import translation as metrics
 from regard.metrics.score import Score, exact_match
-from regard.metrics.significance import Comparison, compare
+from regard.metrics.significance import Scorer, mean_scorer, translation_scorer
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, ter
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import pair_warnings
@@ -38,7 +39,6 @@ class Translation(Seq2Seq[TranslationRecipe]):
 
     name = "translation"
     exchange = Exchange("translate", "translation")
-    comparable = True
     title = "a text in another language"
     recipe_type = TranslationRecipe
     command = "translate"
@@ -70,13 +70,15 @@ class Translation(Seq2Seq[TranslationRecipe]):
             "exact_match": exact_match(outputs, references),
         }
 
-    def compare(
-        self, examples: Sequence[Example], base: Sequence[Prediction], other: Sequence[Prediction]
-    ) -> list[Comparison]:
-        first, second = ([item["translation"] for item in predictions] for predictions in (base, other))
-        references = [item["tgt"] for item in examples]
+    def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
+        """BLEU and chrF, and TER or exact match if the recipe monitors it."""
+        outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
         tokenizer = self.bleu_tokenizer or bleu_tokenizer_for(references)
-        return list(compare(first, second, references, tokenize=tokenizer).values())
+        used = {"bleu": ("BLEU", metrics.bleu_metric(tokenizer)), "chrf": ("chrF", metrics.chrf_metric())}
+        used |= {"ter": ("TER", metrics.ter_metric())} if self.recipe.training.monitor == "ter" else {}
+        corpus = translation_scorer(outputs, references, used)
+        exact = mean_scorer([self.correct(*pair) for pair in zip(examples, predictions, strict=True)])
+        return lambda weights: {**corpus(weights), **exact(weights)}
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """Right or wrong only if exact matches are what counts."""
