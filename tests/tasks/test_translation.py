@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 import torch.nn.functional as F
 from tests.tasks.make import changed, make_task, validation
@@ -25,6 +26,7 @@ from regard.tasks.translation import Translation
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.symbols import EOS, PAD
+from regard.viz.content import Table
 
 GREEDY = DecodingSettings(search="greedy", extra_length=5)
 
@@ -57,6 +59,41 @@ def packed(batch: Batch) -> Batch:
         (batch["source"], src, batch["source_lengths"]), (batch.labels, tgt, batch["target_lengths"])
     )]  # fmt: skip
     return pack_pairs(rows[0], rows[1], Capacity((60, 70), 17))
+
+
+def test_bleu_and_ter_split_words_as_the_target_language_does(task: Translation) -> None:
+    examples = [{"src": "a", "tgt": "今天的天气非常好。"}, {"src": "b", "tgt": "我们明天去北京。"}]
+    said: list[Prediction] = [{"translation": "今天天气非常好。"}, {"translation": "我们明天去上海。"}]
+    references, outputs = [e["tgt"] for e in examples], [e["translation"] for e in said]
+    scores = task.score(examples, said)
+    assert "tok:zh" in scores["bleu"].signature and "asian:yes" in scores["ter"].signature
+    assert scores["bleu"].value == sacrebleu.corpus_bleu(outputs, [references], tokenize="zh").score > 40
+    for monitor in ("bleu", "ter", "chrf", "exact_match"):  # what chooses the best checkpoint is what is reported
+        monitored = changed(task, training__monitor=monitor).monitored_scores(examples, said)
+        assert monitored == {monitor: scores[monitor].value}
+    once = np.ones(2, dtype=np.int64)
+    resampled = changed(task, training__monitor="ter").scorer(examples, said)(once)
+    for name in ("bleu", "chrf", "ter"):
+        assert resampled[name].value == pytest.approx(scores[name].value)
+        assert resampled[name].signature == scores[name].signature
+    own = replace(task, bleu_tokenizer="char").score(examples, said)
+    assert "tok:char" in own["bleu"].signature and "asian:yes" in own["ter"].signature
+
+
+def test_the_named_target_language_chooses_how_words_are_split(task: Translation) -> None:
+    latin = [{"src": "a", "tgt": "Facebook Messenger"}]
+    assert task.word_tokenizer(latin) == "13a"
+    assert task.word_tokenizer([{**latin[0], "to": "zh"}]) == "zh"
+    assert task.word_tokenizer([{**latin[0], "to": "zh"}, {**latin[0], "to": "de"}]) == "13a"
+    assert replace(task, target_language="th").word_tokenizer(latin) == "char"
+    named = changed(task, data__src_lang="en", data__tgt_lang="zh")
+    assert named.word_tokenizer(latin) == "zh" and named.word_tokenizer([{**latin[0], "to": "en"}]) == "13a"
+    examples = [{"src": "a", "tgt": "Windows 出口", "from": "en", "to": "zh"}, {**latin[0], "from": "zh", "to": "en"}]
+    said: list[Prediction] = [{"translation": "Windows 出"}, {"translation": "Facebook Messenger"}]
+    (table,) = task.tables(examples, said, False)
+    assert isinstance(table, Table)
+    expected = sacrebleu.corpus_bleu(["Windows 出"], [["Windows 出口"]], tokenize="zh").score
+    assert [row[:3] for row in table.rows] == [["en → zh", 1, pytest.approx(expected)], ["zh → en", 1, 0.0]]
 
 
 def test_the_objective_is_smoothed_cross_entropy_in_either_layout(task: Translation, model: Transformer) -> None:

@@ -68,34 +68,38 @@ def bin_name(size: int, edges: Sequence[int]) -> tuple[int, str]:
 
 
 def length_table(
-    source: Tokenizer, examples: Sequence[Example], predictions: Sequence[Prediction], tokenizer: str = ""
+    source: Tokenizer, examples: Sequence[Example], predictions: Sequence[Prediction], tokenizer: str
 ) -> Table:
     """BLEU and chrF by the number of tokens of the source."""
     bins: dict[tuple[int, str], list[tuple[str, str]]] = {}
     for example, item in zip(examples, predictions, strict=True):
         size = bin_name(len(source.encode(example["src"])), LENGTHS)
         bins.setdefault(size, []).append((item["translation"], example["tgt"]))
-    tokenizer = tokenizer or bleu_tokenizer_for([example["tgt"] for example in examples])
     groups = {name: pairs for (_, name), pairs in sorted(bins.items())}
-    return group_table("scores by length", "source tokens", groups, tokenizer)
+    return group_table("scores by length", "source tokens", groups, [tokenizer] * len(groups))
 
 
 def direction_table(examples: Sequence[Example], predictions: Sequence[Prediction], tokenizer: str = "") -> list[Table]:
     """BLEU and chrF of each direction; [] if there is only one."""
     groups: dict[str, list[tuple[str, str]]] = {}
+    targets: dict[str, str] = {}
     for example, item in zip(examples, predictions, strict=True):
         if "to" in example:
             name = f"{example.get('from', '?')} → {example['to']}"
             groups.setdefault(name, []).append((item["translation"], example["tgt"]))
-    return [group_table("scores by direction", "direction", groups, tokenizer)] if len(groups) > 1 else []
+            targets[name] = example["to"]
+    tokenizers = [tokenizer or bleu_tokenizer_for([tgt for _, tgt in groups[n]], to) for n, to in targets.items()]
+    return [group_table("scores by direction", "direction", groups, tokenizers)] if len(groups) > 1 else []
 
 
-def group_table(title: str, column: str, groups: Mapping[str, Sequence[tuple[str, str]]], tokenizer: str) -> Table:
-    """BLEU and chrF of groups of (output, reference)."""
+def group_table(
+    title: str, column: str, groups: Mapping[str, Sequence[tuple[str, str]]], tokenizers: Sequence[str]
+) -> Table:
+    """BLEU, with the tokenizer for each group, and chrF of groups of (output, reference)."""
     rows: list[list[Cell]] = []
-    for name, pairs in groups.items():
+    for (name, pairs), tokenizer in zip(groups.items(), tokenizers, strict=True):
         outputs, references = ([pair[side] for pair in pairs] for side in (0, 1))
-        score = bleu(outputs, references, tokenize=tokenizer or bleu_tokenizer_for(references)).value
+        score = bleu(outputs, references, tokenize=tokenizer).value
         rows.append([name, len(pairs), score, chrf(outputs, references).value])
     return Table(title, {column: "text", "sentences": "count", "BLEU": "percent", "chrF": "percent"}, rows)
 

@@ -1,15 +1,22 @@
 """Translation: a sentence in, a sentence out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from torch import nn
 
 from regard.decoding.engine import Engine
-from regard.metrics import translation as metrics
 from regard.metrics.score import Score, exact_match
 from regard.metrics.significance import Scorer, mean_scorer, translation_scorer
-from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf, ter
+from regard.metrics.translation import (
+    bleu,
+    bleu_metric,
+    bleu_tokenizer_for,
+    chrf,
+    chrf_metric,
+    ter,
+    ter_metric,
+)
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import pair_warnings
 from regard.tasks.languages import Languages, through_pivots
@@ -18,13 +25,6 @@ from regard.tasks.tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.training.advice import Advice
 from regard.viz.content import Description, Tables
-
-SCORES: dict[str, Callable[[Sequence[str], Sequence[str]], Score]] = {
-    "bleu": bleu,
-    "chrf": chrf,
-    "ter": ter,
-    "exact_match": exact_match,
-}
 
 
 class TranslationChecks(Seq2SeqChecks["Translation"]):
@@ -58,27 +58,38 @@ class Translation(Seq2Seq[TranslationRecipe]):
 
     def monitored_scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         monitor = self.recipe.training.monitor
-        outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
-        return {monitor: SCORES[monitor](outputs, references).value}
+        return {monitor: self.metrics(examples, predictions)[monitor]().value}
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
+        return {name: compute() for name, compute in self.metrics(examples, predictions).items()}
+
+    def metrics(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Callable[[], Score]]:
+        """A function for each score; BLEU and TER split the words as the target language writes them."""
+        texts = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
+        tokenizer = self.word_tokenizer(examples)
         return {
-            "bleu": bleu(outputs, references, tokenize=self.bleu_tokenizer or bleu_tokenizer_for(references)),
-            "chrf": chrf(outputs, references),
-            "ter": ter(outputs, references),
-            "exact_match": exact_match(outputs, references),
+            "bleu": partial(bleu, *texts, self.bleu_tokenizer or tokenizer),
+            "chrf": partial(chrf, *texts),
+            "ter": partial(ter, *texts, tokenizer),
+            "exact_match": partial(exact_match, *texts),
         }
 
     def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
         """BLEU and chrF, and TER or exact match if the recipe monitors it."""
         outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
-        tokenizer = self.bleu_tokenizer or bleu_tokenizer_for(references)
-        used = {"bleu": ("BLEU", metrics.bleu_metric(tokenizer)), "chrf": ("chrF", metrics.chrf_metric())}
-        used |= {"ter": ("TER", metrics.ter_metric())} if self.recipe.training.monitor == "ter" else {}
+        words = self.word_tokenizer(examples)
+        used = {"bleu": ("BLEU", bleu_metric(self.bleu_tokenizer or words)), "chrf": ("chrF", chrf_metric())}
+        used |= {"ter": ("TER", ter_metric(references, words))} if self.recipe.training.monitor == "ter" else {}
         corpus = translation_scorer(outputs, references, used)
         exact = mean_scorer([self.correct(*pair) for pair in zip(examples, predictions, strict=True)])
         return lambda weights: {**corpus(weights), **exact(weights)}
+
+    def word_tokenizer(self, examples: Sequence[Example]) -> str:
+        """The tokenizer of BLEU for the only target language of examples; for several, or if none is named, by the
+        script of most targets."""
+        named = {example.get("to") or self.target_language for example in examples} - {""}
+        codes = named or {target for _, target in self.languages.directions}
+        return bleu_tokenizer_for([example["tgt"] for example in examples], codes.pop() if len(codes) == 1 else "")
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """Right or wrong only if exact matches are what counts."""
@@ -94,10 +105,11 @@ class Translation(Seq2Seq[TranslationRecipe]):
 
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
         """Scores by direction if the examples have several, and on a page by length, and the worst translations."""
-        scored, tokenizer = (examples, predictions), self.bleu_tokenizer
-        tables = direction_table(*scored, tokenizer)
+        scored = (examples, predictions)
+        tables = direction_table(*scored, self.bleu_tokenizer)
         if not page:
             return [*tables]
+        tokenizer = self.bleu_tokenizer or self.word_tokenizer(examples)
         return [*tables, length_table(self.src_tokenizer, *scored, tokenizer), *lowest_chrf(*scored)]
 
     def next_commands(self, folder: str, example: str) -> list[str]:
