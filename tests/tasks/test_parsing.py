@@ -19,7 +19,8 @@ from regard.tasks.registry import load_recipe
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
-from regard.trees import Tree, normalize, parsed, to_brackets, tree_example, words
+from regard.trees import Tree, linearize, normalize, parsed, to_brackets, tree_example, words
+from regard.viz.content import Table
 
 GOLD = """(ROOT (S (NP (NNP Ada)) (VP (VBD saw) (NP (DT the) (NN dog))) (. .)))
 (ROOT (S (NP (PRP We)) (VP (VBD slept) (PRT (RP in))) (. .)))
@@ -107,6 +108,34 @@ def test_validation_scores_brackets_against_the_gold_trees() -> None:
     assert validation(examples=examples).examples == examples
 
 
+def test_parts_of_speech_that_the_model_predicts_stay_in_the_tree_and_change_no_bracket() -> None:
+    examples = [{"words": words(tree), "tree": to_brackets(tree)} for tree in gold()]
+    plain, source = make_task(Parsing, *vocabularies()), {"file": "a.ptb", "leaves": "tags"}
+    assert not plain.predicts_tags
+    settings = {"data.train": [source, {"file": "b.ptb"}], "data.valid": source}
+    target = train_tokenizer([" ".join(linearize(tree, "tags")) for tree in gold()], TREE_TOKENS)
+    task = make_task(Parsing, plain.src_tokenizer, target, settings=settings)
+    said = {number: " ".join(linearize(tree, "tags")) for number, tree in enumerate(gold())}
+    perfect = list(task.predict(Oracle(task, said), examples))
+    assert [parse["tree"] for parse in perfect] == [example["tree"] for example in examples]
+    scores = {name: score.value for name, score in task.score(examples, perfect).items()}
+    assert scores == {"f1": 100, "precision": 100, "recall": 100, "complete": 100, "tagging": 100, "repaired": 0}
+    wrong = said | {0: said[0].replace(". )S", "NN )S").replace("DT", "NN")}  # EVALB would leave the sentence out
+    parses = list(task.predict(Oracle(task, wrong), examples))
+    assert "(NN .)" in parses[0]["tree"] and "(NN the)" in parses[0]["tree"]
+    scores = {name: score.value for name, score in task.score(examples, parses).items()}
+    assert scores["f1"] == scores["complete"] == 100 and scores["tagging"] == pytest.approx(100 * 10 / 12)
+    assert task.describe(examples[0], parses[0]).correct and "NN" in task.describe(examples[0], parses[0]).lines()[2]
+    table = task.tables(examples, parses, False)[0]
+    assert isinstance(table, Table) and {row[0] for row in table.rows} == {"S", "NP", "VP", "ADVP"}
+    as_words = make_task(
+        Parsing, *vocabularies(), settings=settings | {"data.train": [source, source | {"leaves": "words"}]}
+    )
+    assert not as_words.predicts_tags
+    blank = task.score([{**examples[0]}], [{"tree": "", "repaired": False}])
+    assert blank["f1"].value == blank["tagging"].value == 0 and blank["tagging"].signature == "5 words"
+
+
 def test_greedy_search_in_validation_has_no_loop_guard() -> None:
     task = make_task(Parsing, *vocabularies())
     assert not task.writing.quick_search(task.decoding).loop_guard
@@ -171,7 +200,7 @@ def test_the_recipes_train_on_toy_trees(name: str, tmp_path: Path) -> None:
         "model.d_model=16", "model.d_ff=16", "model.num_heads=2", "model.encoder_layers=1", "model.decoder_layers=1",
         "training.max_steps=1", "training.warmup=0", "training.validate_every=1", "training.batch_tokens=512",
         "data.workers=1", f"data.root={tmp_path.as_posix()}", "runtime.device=cpu", "runtime.threads=1",
-        *(f'data.{part}={{ file = "toy.ptb" }}' for part in ("train", "valid")),
+        *(f'data.{part}={{ file = "toy.ptb" }}' for part in ("train", "valid", "test")),
     )  # fmt: skip
     trained = train(load_recipe(name, small), tmp_path / "run", report=lambda text: None)
     assert trained.outcome.step == 1 and trained.outcome.best is not None

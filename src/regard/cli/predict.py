@@ -69,7 +69,7 @@ def predict(
     In a .csv, .tsv, .json or .jsonl file, the recipe or `--columns` names the columns; labels are ignored. Each example
     gives one JSON object: the example and its prediction, in order. For a table, set `--output` to FILE.csv, FILE.tsv
     or FILE.json: it has the input's columns and the prediction's. Dependency trees are printed as CoNLL-U, constituency
-    trees as brackets on one line (parts of speech are not predicted and written as XX), or as JSON with `--json` or
+    trees as brackets on one line (XX is a part of speech that the model does not predict), or as JSON with `--json` or
     `--output FILE.jsonl`. On a terminal, TEXT gives a drawing; without any input, you are asked for examples.
 
     \b

@@ -34,7 +34,7 @@ from regard.tasks.inputs import missing_key
 from regard.tasks.seq2seq import Seq2Seq, TranslationRecipe
 from regard.tasks.tables import bin_name, counts_table
 from regard.text.settings import TextSettings
-from regard.trees import ROOT, Tree, from_tokens, parsed, sentence_text, strip_tags, to_brackets
+from regard.trees import ROOT, Tree, from_tokens, leaves, parsed, sentence_text, strip_tags, to_brackets
 from regard.viz.content import Description, PhraseTree, Table, Tables
 from regard.viz.report import AttentionMap
 
@@ -125,7 +125,13 @@ class Parsing(Seq2Seq[ParsingRecipe]):
                 yield {"src": sentence_text(example["words"])}
 
         for translation in super().predict(engine, sources()):
-            yield parse_of(waiting.popleft()["words"], translation)
+            yield parse_of(waiting.popleft()["words"], translation, self.predicts_tags)
+
+    @property
+    def predicts_tags(self) -> bool:
+        """True if the model writes a word as its part of speech, not as XX or as itself."""
+        written = {source.leaves for source in self.recipe.data.train}
+        return "tags" in written and "words" not in written
 
     def to_line(self, example: Example) -> str:
         return sentence_text(example["words"])
@@ -137,20 +143,30 @@ class Parsing(Seq2Seq[ParsingRecipe]):
         return {key: prediction[key] for key in ("tree", "repaired", "score")}
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        """`f1`, `precision`, `recall` and `complete`, and `repaired`, the share of repaired outputs, all in percent."""
+        """`f1`, `precision`, `recall` and `complete`, `tagging` if the model predicts parts of speech, and `repaired`,
+        the share of repaired outputs, all in percent."""
         return dict(self.scorer(examples, predictions)(np.ones(len(examples), dtype=np.int64)))
 
     def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
         gold, predicted = [tree_of(example["tree"]) for example in examples], predicted_trees(predictions)
         tallies = [
-            bracket_tally(tree, true) | {"repaired": int(item["repaired"])}
+            bracket_tally(tree, true) | {"repaired": int(item["repaired"]), "words": len(leaves(true))}
             for tree, true, item in zip(predicted, gold, predictions, strict=True)
         ]
+        if self.predicts_tags:  # EVALB leaves out sentences whose punctuation is tagged otherwise; here all words count
+            for item, true, tally in zip(predictions, gold, tallies, strict=True):
+                tagged = leaves(tree_of(item["tree"])) if item["tree"] else []
+                tally["right_tags"] = sum(
+                    leaf.label == other.label for leaf, other in zip(tagged, leaves(true), strict=False)
+                )
         signature = Message("outputs that were not a tree, of {count:,}", count=len(predictions))
 
         def scores(sums: Mapping[str, float]) -> dict[str, Score]:
             brackets, repaired = sum_brackets(sums).scores(), 100.0 * sums["repaired"] / len(predictions)
             selected = {name: brackets[name] for name in ("f1", "precision", "recall", "complete")}
+            if "right_tags" in sums:
+                words = Message("{count:,} words", count=int(sums["words"]))
+                selected["tagging"] = Score("tagging accuracy", 100.0 * sums["right_tags"] / sums["words"], words)
             return selected | {"repaired": Score("repaired", repaired, signature)}
 
         return tally_scorer(tallies, scores)
@@ -158,7 +174,7 @@ class Parsing(Seq2Seq[ParsingRecipe]):
     def describe(self, example: Example, prediction: Prediction) -> Description:
         text, brackets, gold = sentence_text(example["words"]), prediction["tree"], example.get("tree")
         (predicted,) = predicted_trees([prediction])
-        output = [PhraseTree(predicted, brackets)] if brackets else []
+        output = [PhraseTree(tree_of(brackets), brackets)] if brackets else []
         if not gold:
             return Description(text, output)
         reference = PhraseTree(tree_of(gold), gold)
@@ -201,11 +217,11 @@ def tree_of(brackets: str) -> Tree:
 
 
 def predicted_trees(predictions: Sequence[Prediction]) -> list[Tree]:
-    """The trees of predictions; a tree without words for an empty sentence."""
-    return [tree_of(item["tree"]) if item["tree"] else Tree(ROOT) for item in predictions]
+    """The trees of predictions without parts of speech; a tree without words for an empty sentence."""
+    return [strip_tags(tree_of(item["tree"])) if item["tree"] else Tree(ROOT) for item in predictions]
 
 
-def parse_of(sentence: list[str], translation: Prediction) -> Prediction:
+def parse_of(sentence: list[str], translation: Prediction, keep_tags: bool = False) -> Prediction:
     """The first hypothesis that is a tree of the sentence; if there is none, the best one, repaired."""
     if not sentence or not translation["hypotheses"]:
         return {"tree": "", "repaired": False, "score": 0.0, "tokens": [], "parts": 0}
@@ -216,7 +232,7 @@ def parse_of(sentence: list[str], translation: Prediction) -> Prediction:
     best = next((number for number, tree in enumerate(trees) if not tree.repaired), 0)
     used = hypotheses if whole else hypotheses[best : best + 1]
     return {
-        "tree": to_brackets(strip_tags(trees[best].tree)),
+        "tree": to_brackets(trees[best].tree if keep_tags else strip_tags(trees[best].tree)),
         "repaired": trees[best].repaired,
         "score": sum(item["score"] for item in used) / max(1, len(used)),
         "tokens": texts[best].split(),
