@@ -1,4 +1,5 @@
-"""For all tests: one hypothesis profile, a time limit, and tiny runs of every task (see tests/tiny.py)."""
+"""For all tests: one hypothesis profile, a time limit, no GPU unless a test is marked `gpu`, and tiny runs of all tasks
+(tests/tiny.py)."""
 
 import faulthandler
 import signal
@@ -8,6 +9,7 @@ from types import FrameType
 
 import hypothesis
 import pytest
+import torch
 from tests.tiny import train_run
 
 TinyRun = Callable[..., Path]
@@ -26,12 +28,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     def fail(number: int, frame: FrameType | None) -> None:
         pytest.fail(f"{item.nodeid} took more than {MAX_SECONDS} seconds")
 
+    gpu = pytest.MonkeyPatch()
+    if item.get_closest_marker("gpu") is None:  # the same numbers, devices and findings on every machine
+        gpu.setattr(torch.cuda, "is_available", lambda: False)
+        gpu.setenv("CUDA_VISIBLE_DEVICES", "")
     before = signal.signal(signal.SIGALRM, fail)
     signal.alarm(MAX_SECONDS)
     faulthandler.dump_traceback_later(MAX_SECONDS + 30, exit=True)
     try:
         return (yield)
     finally:
+        gpu.undo()
         signal.alarm(0)
         faulthandler.cancel_dump_traceback_later()
         signal.signal(signal.SIGALRM, before)
@@ -53,11 +60,12 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_run(tiny_folder: Path) -> TinyRun:
     """tiny_run(task, kind=""): the folder of a trained run. Tests read it, and copy it to change it."""
-    runs: dict[tuple[str, str], Path] = {}
+    runs: dict[tuple[str, str, bool], Path] = {}
 
     def run(task: str, kind: str = "") -> Path:
-        if (task, kind) not in runs:
-            runs[task, kind] = train_run(tiny_folder / task, task, kind)
-        return runs[task, kind]
+        key = task, kind, torch.cuda.is_available()
+        if key not in runs:
+            runs[key] = train_run(tiny_folder / ("gpu" if key[2] else "cpu") / task, task, kind)
+        return runs[key]
 
     return run

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from tests.cli.command import fails, regard
 
 from regard.plugins import module_name
@@ -115,6 +116,17 @@ def test_inspect(run: Path, tmp_path: Path) -> None:
     assert attention["columns"] == list("banana") and sum(attention["weights"][0][0][0]) == pytest.approx(1, abs=1e-3)
     assert "banana" in page.read_text(encoding="utf-8")
     assert "pooling" in regard("inspect", run, "banana", "--output", page).out
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu(recipe: Path, tmp_path: Path) -> None:
+    """Nothing in the example names a device."""
+    trained = regard("train", recipe, "--folder", tmp_path / "run", "runtime.device=cuda")
+    assert trained.status == 0, trained.err
+    assert json.loads(regard("evaluate", tmp_path / "run", "--json").out)["scores"][0]["value"] > 90
+    assert json.loads(regard("predict", tmp_path / "run", "banana").out)["letter"] == "n"
+    assert regard("inspect", tmp_path / "run", "banana", "--output", tmp_path / "page.html").status == 0
 
 
 def test_recipes_list_its_settings() -> None:
