@@ -100,7 +100,7 @@ class MultiHeadAttention(nn.Module):
 
     def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
         """Self-attention of one new position x (B, W, D) to the cached positions and itself."""
-        position = torch.full((1,), past.length, device=x.device)
+        position = torch.full((1,), past.length, dtype=torch.long, device=x.device)
         present = past.append(*self.project_keys_values(x, position))
         context = present.attend(self.rotate(self.heads(self.query(x)), position), self.scored_attention)
         return self.output(context.flatten(-2)), present

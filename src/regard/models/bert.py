@@ -220,8 +220,12 @@ def last_tokens(x: Tensor, layout: Layout) -> Tensor:
 
 
 def truncated_normal(module: nn.Module) -> None:
-    """Initialise as the authors' code: weights normal, cut at two standard deviations; biases zero."""
-    if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.trunc_normal_(module.weight, std=INIT_STD, a=-2 * INIT_STD, b=2 * INIT_STD)
+    """Initialise as the authors' code: weights normal, drawn again beyond two standard deviations; biases zero. This is
+    `nn.init.trunc_normal_` of torch 2.13, whose numbers differ in earlier versions."""
+    if isinstance(module, nn.Linear | nn.Embedding) and not module.weight.is_meta:
+        weight = module.weight.data.normal_(0.0, INIT_STD)
+        while (beyond := weight.abs() > weight.new_tensor(2 * INIT_STD)).any():
+            weight = torch.where(beyond, torch.empty_like(weight).normal_(0.0, INIT_STD), weight)
+        module.weight.data.copy_(weight)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)

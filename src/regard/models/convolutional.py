@@ -146,7 +146,7 @@ class Convolutional(nn.Module):
         return ConvolutionalState(memory, src.layout, pasts, 0)
 
     def step(self, tokens: Tensor, state: ConvolutionalState) -> tuple[Tensor, ConvolutionalState]:
-        position = torch.full((1,), state.position, device=tokens.device)
+        position = torch.full((1,), state.position, dtype=torch.long, device=tokens.device)
         g = self.embed(self.tgt_embedding, tokens, self.tgt_positions, position)
         x, pattern = self.decoder_in(g), Padded(state.source.lengths, tokens.size(1)).pattern(state.source)
         pasts = []

@@ -125,7 +125,9 @@ class TransformerLanguageModel(TransformerBackbone):
         return TransformerLanguageState([layer.attention.start(sentences, like, self.window) for layer in self.layers])
 
     def step(self, tokens: Tensor, state: TransformerLanguageState) -> tuple[Tensor, TransformerLanguageState]:
-        x = self.embed_at(tokens, torch.full((1,), state.layers[0].length, device=tokens.device))  # (B, W, D)
+        x = self.embed_at(
+            tokens, torch.full((1,), state.layers[0].length, dtype=torch.long, device=tokens.device)
+        )  # (B, W, D)
         caches = []
         for layer, past in zip(self.layers, state.layers, strict=True):
             x, past = layer.step(x, past)

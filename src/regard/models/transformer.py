@@ -189,7 +189,7 @@ class Transformer(nn.Module):
         return TransformerState([layer.start(memory, src.layout, window) for layer in self.decoder], src.layout)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        position = torch.full((1,), state.position, device=tokens.device)
+        position = torch.full((1,), state.position, dtype=torch.long, device=tokens.device)
         x = self.embed(self.tgt_embedding, tokens, position)  # (B, W, D)
         hypotheses = Padded(state.source.lengths, tokens.size(1))
         cross_pattern = hypotheses.pattern(state.source)
