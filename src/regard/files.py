@@ -86,7 +86,8 @@ def open_member(archive: Path, member: str) -> BinaryIO:
     """Open a file in a .zip file for reading bytes."""
     zipped = open_zip(archive)
     try:
-        return cast(BinaryIO, zipped.open(member))
+        with zipped:
+            return cast(BinaryIO, zipped.open(member))  # which keeps the file open
     except KeyError as error:
         names = ", ".join(name for name in zipped.namelist()[:8] if not name.endswith("/"))
         problem, remedy = f"{archive} has no file {member}", f"it contains {names or 'no files'}"

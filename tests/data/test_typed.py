@@ -57,7 +57,8 @@ def write_sheet(path: Path, rows: list[list[Any]], **others: list[list[Any]]) ->
     book.save(path)
 
 
-def test_every_format_gives_the_same_examples(tmp_path: Path) -> None:
+def test_every_format_gives_the_same_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     FRAME.to_parquet(tmp_path / "a.parquet")
     FRAME.to_feather(tmp_path / "a.feather")
     write_dataset(tmp_path / "set", FRAME)

@@ -12,12 +12,13 @@ files and grow without bounds.
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from regard.data.records import Location, Record, SourceFiles
+from regard.data.records import DAMAGED, Location, Record, SourceFiles
 from regard.errors import UserError
 
 UNITS = ("tu", "trans-unit", "segment")
 TEXTS = ("seg", "source", "target")
 CODES = ("bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "sub")
+XML_LANG = "http://www.w3.org/XML/1998/namespace lang"
 MAX_DEPTH, MAX_CHARACTERS = 100, 1 << 24
 """Deepest nesting, and characters of the longest segment."""
 CHUNK = 1 << 16
@@ -36,7 +37,7 @@ def read_bitext(files: SourceFiles) -> Iterator[Record]:
             except expat.ExpatError as error:
                 remedy = "correct the file; a whole translation memory is well-formed XML"
                 raise Location(path, error.lineno).error(f"is not XML: {error}", remedy, "bad-xml") from error
-            except (EOFError, OSError, ValueError) as error:
+            except (*DAMAGED, ValueError) as error:  # ValueError: an unknown encoding
                 raise Location(path).error(f"cannot be read: {error}", "copy it again", "damaged-file") from error
             yield from reader.units
             reader.units.clear()
@@ -53,7 +54,7 @@ class _Reader:
         self._texts: list[tuple[str, str]] = []
         """The texts of the unit: their languages in TMX, "source" and "target" in XLIFF."""
         self._language, self._default, self._begin, self._text = "", "", 0, list[str]()
-        self.parser = parser = expat.ParserCreate()
+        self.parser = parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler = self._characters
@@ -67,7 +68,7 @@ class _Reader:
         raise self._error(problem, "replace it by its text")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        name = name.rpartition(":")[2]
+        name = name.rpartition(" ")[2]
         self._open.append(name)
         if len(self._open) == 1 and name not in ("tmx", "xliff"):
             raise self._error(f"begins with <{name}>: not a TMX or XLIFF file", "choose a file with <tmx> or <xliff>")
@@ -78,7 +79,9 @@ class _Reader:
         elif name in UNITS:
             self._texts, self._begin = [], self.parser.CurrentLineNumber
         elif name == "tuv":
-            self._language = attributes.get("xml:lang", attributes.get("lang", ""))
+            self._language = attributes.get(XML_LANG, attributes.get("lang", ""))
+            if not self._language:
+                self._refuse("has a <tuv> without xml:lang")
         elif self._is_text():
             self._text, self._language = [], name if name != "seg" else self._language
         elif name == "cp":

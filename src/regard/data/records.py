@@ -18,6 +18,8 @@ from regard.reading import parse_strict_json
 
 MAX_LINE_BYTES = 1 << 26  # a longer line is not text, and a thousand of them would not fit in memory
 
+DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+"""Errors of a file that cannot be decompressed to its end."""
 Opener = Callable[[Path], BinaryIO]
 """Opens a data file for reading bytes, decompressed."""
 
@@ -98,7 +100,7 @@ def _raw_lines(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
     try:
         while line := stream.readline(MAX_LINE_BYTES + 1):
             yield line
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
+    except DAMAGED as error:
         remedy = "the file is truncated or corrupt; copy or download it again"
         raise Location(path).error(f"cannot be read to its end: {error}", remedy, "damaged-file") from error
 
