@@ -130,4 +130,4 @@ def test_the_schema_and_the_list_of_routes(client: Client) -> None:
     page = client.get("/api").text
     assert all(path in page for path in paths)
     assert "http://" not in page and "https://" not in page
-    assert client.get("/docs").status_code == client.get("/redoc").status_code == 404
+    assert client.get("/redoc").status_code == 404  # pages that are loaded from another host

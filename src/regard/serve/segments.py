@@ -208,7 +208,7 @@ class SegmentTranslator:
 async def count_tokens(task: AnyTask, examples: Sequence[Example], width: int = 0) -> list[int]:
     """The cost of each example: the tokens of its texts, times the `width` of the search.
 
-    If a quarter of the longest output that is allowed has more tokens than the texts, these are counted instead.
+    If an eighth of the longest output that is allowed has more tokens than the texts, these are counted instead.
     """
     tokenizer = next(iter(task.tokenizers.values()), None)
     settings = None if task.search is None else task.search.settings
@@ -216,11 +216,11 @@ async def count_tokens(task: AnyTask, examples: Sequence[Example], width: int = 
         width = {"beam": settings.beam, "sample": settings.nbest}.get(settings.search, 1)
 
     def cost(example: Example) -> int:
-        texts = [value if isinstance(value, str) else str(value) for value in example.values()]
+        texts = [value if isinstance(value, str) else str(value) for key, value in example.items() if key != "to"]
         tokens = 1 + (sum(map(len, tokenizer.encode_batch(texts))) if tokenizer else sum(map(len, texts)))
         if settings is not None:
             longest = tokens + settings.extra_length if settings.max_length is None else settings.max_length
-            tokens = max(tokens, longest // 4)
+            tokens = max(tokens, longest // 8)
         return tokens * max(1, width)
 
     return await in_thread_if_long(sum(len(str(example)) for example in examples), lambda: list(map(cost, examples)))
