@@ -138,10 +138,20 @@ def test_a_bad_line_is_named_by_its_number(classifier: Path, line: str, code: st
     assert not output.exists(), "complete or not at all"
 
 
-def test_unusual_bytes(classifier: Path, tagger: Path) -> None:
+def test_unusual_bytes(classifier: Path, tagger: Path, tmp_path: Path) -> None:
     assert "stdin, line 1" in fails("predict", classifier, stdin=b"\xff\xfe\n").err
-    (prediction,) = predictions(classifier, stdin="a fine\0 film\x1b[2J\n")
-    assert prediction["text"] == "a fine\0 film\x1b[2J"
+    control = "".join(map(chr, [*range(1, 9), *range(14, 28), 31, 0x7F])) + "\ufeff\ufffd\U0010ffff"
+    (prediction,) = predictions(classifier, stdin=f"a fine{control} film\x1b[2J\n")
+    assert prediction["text"] == f"a fine{control} film\x1b[2J"
+    (tmp_path / "texts.txt").write_bytes(b"a fine film\na fine\0 film\n")
+    (tmp_path / "texts.tsv").write_bytes(b"text\na fine film\nfine\0 film\n")
+    for place, arguments in (
+        ("stdin, line 2", []),
+        ("texts.txt, line 2", ["-i", tmp_path / "texts.txt"]),
+        ("texts.tsv, line 3", ["-i", tmp_path / "texts.tsv"]),
+    ):
+        refused = fails("predict", classifier, *arguments, stdin="" if arguments else "a fine film\na fine\0 film\n")
+        assert refused.code == "nul-character" and place in refused.err, "UTF-16, or no text at all"
     assert predictions(classifier, stdin="lovely " * 150_000 + "\n")[0]["label"] == "good"
     (tags,) = predictions(tagger, stdin="Ada reads 5 film in Oslo . " * 500 + "\n")
     assert len(tags["words"]) == len(tags["tags"]) == 3500, "read in many windows, without a gap"

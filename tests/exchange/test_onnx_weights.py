@@ -12,7 +12,7 @@ from tests.exchange.test_exchange_bert import vocabulary
 from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION as HEAD
 from regard.exchange.bert import FineTunedBert, read_bert, read_finetuned, write_bert, write_finetuned
-from regard.exchange.folders import open_model
+from regard.exchange.folders import dequantized, open_model
 from regard.models.bert import Bert, BertPretraining, BertSettings
 from regard.models.text_encoder import EncoderWithHead
 from regard.run.importing import import_model
@@ -107,6 +107,17 @@ def test_quantized_weights_in_another_module(tmp_path: Path) -> None:
         compared += 1
     assert compared == len(expected) - 2  # all but the head
     assert "masked.dense.weight" in import_model(tmp_path / "bert", tmp_path / "run").random_weights
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.float32, torch.float64])
+def test_quantized_weights_are_computed_in_float32(kind: torch.dtype) -> None:
+    scale = torch.tensor([0.1, 0.3, 1e-6], dtype=kind)  # rounded, and the last one a subnormal half
+    q, zero = torch.tensor([[0, 3, 255], [7, 128, 1]], dtype=torch.uint8), torch.tensor(5, dtype=torch.uint8)
+    read = dequantized({"w_quantized": q, "w_scale": scale, "w_zero_point": zero, "v_quantized": q, "bias": scale})
+    assert read.keys() == {"w", "v_quantized", "bias"} and read["w"].dtype == torch.float32
+    assert torch.equal(read["v_quantized"], q) and torch.equal(read["bias"], scale)
+    expected = [[np.float32(int(x) - 5) * np.float32(float(s)) for x, s in zip(row, scale, strict=True)] for row in q]
+    assert read["w"].tolist() == np.array(expected).tolist()
 
 
 def test_graphs_without_names_and_damaged_files_are_refused(tmp_path: Path) -> None:

@@ -44,5 +44,11 @@ def test_a_short_text_is_one_part_and_a_long_one_is_cut_at_a_sentence() -> None:
     text = "The first sentence is here. The second one is there."
     assert halve(text) == (text.index(" The second"), text.index("The second"))
     assert halve("一只猫！一只猫！") == (4, 4)
+    # the sentence end nearest to the middle, before or after it, of several in the middle half
+    assert halve("aaaaaa. bbbbbb. c. ddddddddd eeeeeee") == (18, 19)
+    assert halve("aaaaaaaaaa b. cc. dddddddddd. eeee fff") == (17, 18)
+    assert halve("aaaaaaa b. cccccc ddddd. eeee fff ggg") == (24, 25)
+    assert halve("aaa. bbb ccc ddd eee fff ggg hh. iii") == (16, 17), "those outside of it are too far"
+    assert halve("aaa bbbbbb, cccc d eee ffff gggg hhh") == (11, 12), "after a clause rather than a word"
     assert halve("xxxxyyyy") == (4, 4)
     assert halve("xxxx⦅12⦆yyy") == (4, 4)  # not inside the placeholder

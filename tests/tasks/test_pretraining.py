@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.models.outputs import with_logits
-from tests.tasks.make import changed, make_task, validation
+from tests.tasks.make import changed, make_recipe, make_task, validation
 from torch import Tensor
 
 from regard.attention.layouts import Padded
@@ -46,6 +46,15 @@ def model(dropout: float = 0.0) -> BertPretraining:
     for parameter in built.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return built
+
+
+def test_a_batch_holds_at_least_one_input_and_a_model_its_positions() -> None:
+    exact = {"data.max_length": 24, "model.max_positions": 24, "training.batch_tokens": 24}
+    assert make_recipe(Pretraining, exact).training.batch_tokens == 24
+    for key, value in (("training.batch_tokens", 23), ("model.max_positions", 23)):
+        with pytest.raises(UserError) as error:
+            make_recipe(Pretraining, exact | {key: value})
+        assert error.value.where == ("data.max_length" if key == "model.max_positions" else key)
 
 
 def step(packed: bool = False, data: DocumentDataSettings = DATA, share: Share = WHOLE) -> Step:
