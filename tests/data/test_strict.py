@@ -16,6 +16,7 @@ from regard.data.fields import LABELLED_TEXT, LINES, PAIRS, QUESTIONS, SCORED_TE
 from regard.data.formats import read_examples
 from regard.data.sources import Source
 from regard.errors import UserError
+from regard.tasks.inputs import parse_json_line
 
 
 def read(folder: Path, content: str | bytes, fields: Fields = PAIRS, **options: Any) -> list[dict[str, Any]]:
@@ -171,3 +172,11 @@ def test_questions_are_counted(tmp_path: Path, name: str) -> None:
     with collect_accounts() as accounts:
         assert len(list(read_examples([Source(file=name, **options)], tmp_path, QUESTIONS))) == 1
     assert [(account.read, account.kept) for account in accounts.values()] == [(1, 1)]
+
+
+def test_a_line_of_input_is_strict_too() -> None:
+    assert parse_json_line('{"text": "a"}', "line 1") == {"text": "a"}
+    for line in ('{"text": "a", "text": "b"}', '{"text": NaN}', '{"text": "\\u0000"}'):
+        with pytest.raises(UserError) as error:
+            parse_json_line(line, "line 1")
+        assert error.value.code == "not-json"

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from regard.data.examples import Example
 from regard.data.fields import TABLE_ENDINGS, Fields
@@ -16,7 +16,7 @@ from regard.data.records import Record
 from regard.data.sources import Source
 from regard.errors import UserError
 from regard.files import write_text
-from regard.reading import check_depth, read_text
+from regard.reading import check_depth, parse_strict_json, read_text
 from regard.text.tokenizer import Span, Tokenizer
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def parse_json_line(line: str, where: str) -> Example | str:
     if not line.lstrip().startswith("{"):
         return line
     try:
-        values: Example = json.loads(line)
+        values: Example = cast(Example, parse_strict_json(line))
         check_depth(values)
     except (ValueError, RecursionError) as error:
         remedy = 'a line that begins with { is read as JSON; for such a text write {"text": "{..."}'
