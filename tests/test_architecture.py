@@ -9,6 +9,7 @@ import regard
 # any room may import these
 GROUND = {
     "errors", "files", "kernels", "messages", "plugins", "processes", "reading", "recipe_files", "run_files", "seeding",
+    "work",
 }  # fmt: skip
 ROOMS: dict[str, set[str]] = {
     # floor 0
@@ -20,6 +21,7 @@ ROOMS: dict[str, set[str]] = {
     "plugins": {"errors"},
     "processes": {"errors", "plugins"},
     "seeding": set(),
+    "work": {"errors", "files"},
     "config": set(),
     "recipe_files": set(),
     "run_files": set(),

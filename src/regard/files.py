@@ -243,12 +243,13 @@ def locked(folder: Path) -> Iterator[bool]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
-        yield _lock(handle, folder)
+        yield lock_file(handle, folder)
     finally:
         os.close(handle)
 
 
-def _lock(handle: int, folder: Path) -> bool:
+def lock_file(handle: int, path: Path) -> bool:
+    """Lock an open file until it is closed; a UserError if another process works with it. False: there are no locks."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -256,8 +257,8 @@ def _lock(handle: int, folder: Path) -> bool:
     except OSError as error:
         if error.errno != errno.EWOULDBLOCK:
             return False
-        problem, remedy = f"another process is working in {folder}", "wait for it, or choose a different folder"
-        raise UserError(problem, remedy, code="in-use", where=folder) from error
+        problem, remedy = f"another process is working in {path}", "wait for it, or choose a different folder"
+        raise UserError(problem, remedy, code="in-use", where=path) from error
 
 
 @contextmanager

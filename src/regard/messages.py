@@ -64,6 +64,18 @@ class Count(int):
         return f"{int(self)} {name}{'s' * (self != 1)}" if name else str(int(self))
 
 
+def format_duration(seconds: float) -> str:
+    """Format a duration as 12 s, 5 min, 3 h 20 min or 26 days."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return Message("{seconds:.0f} s", seconds=seconds)
+    if minutes < 60:
+        return Message("{minutes} min", minutes=minutes)
+    if minutes < 48 * 60:
+        return Message("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
+    return Message("{days:.0f} days", days=minutes / (24 * 60))
+
+
 def is_chinese() -> bool:
     """True if the terminal's language is Chinese: LC_ALL, LC_MESSAGES or LANG, the first that is set."""
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))

@@ -81,12 +81,12 @@ def test_a_continued_distillation_gives_the_same_files(teacher: Translator, tmp_
     with pytest.raises(InterruptionError):
         distill(teacher, interrupted, progress=stop)
     assert not (interrupted / "train.tgt").exists(), "the final name appears when the file is complete"
-    with (interrupted / "train.unfinished").open("ab") as stream:
+    with (interrupted / "train.tgt.unfinished").open("ab") as stream:
         stream.write(damage)
     progress = []
     continued = distill(teacher, interrupted, progress=lambda done, total: progress.append((done, total)))
     assert (continued.before, continued.lines) == (100, count)
-    assert progress == [(150, count), (count, count)]
+    assert progress == [(100, count), (150, count), (count, count)]
     assert files(interrupted) == files(complete)
 
 
@@ -172,15 +172,15 @@ def test_every_chunk_is_on_the_disk_before_the_next(
 ) -> None:
     synced: list[int] = []
     reported: list[tuple[int, int | None]] = []
-    unfinished = tmp_path / "train.unfinished"
+    unfinished = tmp_path / "train.tgt.unfinished"
 
     def sync(number: int) -> None:
         if unfinished.exists() and os.fstat(number).st_ino == unfinished.stat().st_ino:
-            synced.append(unfinished.read_bytes().count(b"\n"))
+            synced.append(unfinished.read_bytes().count(b"\n") - 2)
 
     monkeypatch.setattr("os.fsync", sync)
     distilled = distill(teacher, tmp_path, progress=lambda done, total: reported.append((done, total)))
     total = len(train_sentences())
     chunks = [*range(50, total, 50), total]
-    assert synced == chunks and reported == [(done, total) for done in chunks]
+    assert synced == list(range(len(chunks) + 1)) and reported == [(done, total) for done in [0, *chunks]]
     assert (distilled.lines, distilled.before) == (total, 0)

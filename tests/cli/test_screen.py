@@ -89,18 +89,42 @@ def test_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    times = iter([10.0, 10.0, 10.05, 10.2, 10.2, 20.0, 20.0])
-    monkeypatch.setattr("regard.cli.screen.time.monotonic", lambda: next(times))
+    times = iter([10.0, 10.05, 20.0, 20.0, 20.5])
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
     written = io.BytesIO()
-    with ProgressLine("read:", Terminal(written, write_through=True)) as line:
-        line(1)
-        line(2)  # too soon
-        line(3000, 4000)
-        line.clear()
+    monkeypatch.setattr(sys, "stderr", Terminal(written, write_through=True))
+    with ProgressLine("read:") as line:
+        line(1, 4000)
+        line(2, 4000)  # too soon
+        line(3001, 4000)  # 3,000 in 10 seconds
+        report("a warning")  # clears the line
         line.clear()  # there is nothing to clear
-        line(5, 0)
+        line(3001)
+        line(3002, 0)
     shown = written.getvalue().decode().split("\r")[1:]
-    assert shown == ["read: 1 \x1b[K", "read: 3,000 of 4,000 \x1b[K", "\x1b[K", "read: 5 \x1b[K", "\x1b[K"]
+    first, second = "read: 1 of 4,000 \x1b[K", "read: 3,001 of 4,000, 300/s, 3 s left \x1b[K"
+    assert shown == [
+        first,
+        second,
+        "\x1b[Ka warning\n",
+        "read: 3,001, 300/s \x1b[K",
+        "read: 3,002, 286/s \x1b[K",
+        "\x1b[K",
+    ]
+
+
+def test_progress_in_a_log_is_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 109.0, 110.0, 115.0, 131.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(times))
+    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    written = io.StringIO()
+    with ProgressLine("read:", written) as line:
+        for done in (0, 5, 10, 15, 3720):
+            line(done, 7440)
+    assert written.getvalue().splitlines() == [
+        "read: 10 / 7,440，1.0/秒，还需 2 小时 4 分钟",
+        "read: 3,720 / 7,440，120/秒，还需 1 分钟",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from rich.console import Console
 from tests.training.toy import cpu_world, toy_settings
 
 from regard.errors import UserError
+from regard.messages import format_duration
 from regard.training.console import (
     LiveConsole,
     PlainConsole,
     build_console,
-    format_duration,
     format_record,
     format_validation,
 )

@@ -9,6 +9,7 @@ from typer import Argument, Option
 from regard.cli.options import AsJson, ModelOptions, SearchOptions, SourceLanguage, TargetLanguage, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, report
 from regard.cli.shell import as_called
+from regard.cli.streams import interruptible
 from regard.errors import UserError
 from regard.messages import Message
 from regard.run_files import SPLITS
@@ -52,7 +53,7 @@ def distill(
         remedy = "leave `--nbest` out: a student is trained on one translation per source"
         raise UserError("`--nbest` must be 1 for distillation", remedy, code="unsupported-option", where="nbest")
     translator = model.load_translator(*runs)
-    with ProgressLine(Message("translated:")) as progress:
+    with interruptible(), ProgressLine(Message("translated:")) as progress:
         directions = select_directions(translator.task, source, target)
         path = folder or translator.run.outputs / "distilled"
         distilled = [distill_split(translator, path, split, progress, direction, **options) for direction in directions]

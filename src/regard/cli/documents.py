@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import OptionGroup, Options
-from regard.cli.screen import ProgressLine, report
-from regard.cli.streams import STDIO, open_output
+from regard.cli.screen import report
+from regard.cli.streams import STDIO, open_output, work_on
 from regard.documents.document import FILE_FORMATS, MAX_BYTES, RESULTS, file_format, open_file
 from regard.documents.segment import SCRIPT
 from regard.errors import UserError
@@ -111,15 +111,17 @@ class DocumentOptions(OptionGroup):
             source = detect_source(translator.task.languages, target, sentences)
             if source is not None:  # sentences end with other marks
                 document = self.open(translator, name, read, (source, target))
-        with ProgressLine(Message("translated sentences:")) as progress:
-            translations = translate_segments(translator, document.segments, source, target, progress, **options)
-        for number, item in enumerate(translations, 1):
-            if item.problem:
-                report(problem_message(item.problem, number, item.text))
-        with open_output(output) as stream:
-            stream.flush()
-            stream.buffer.write(document.render(translations) + b"\n" * (text is not None and output == STDIO))
-            stream.buffer.flush()
+        segments, given = document.segments, [options, source, target, self.format, text]
+        files = (input_, str(self.glossary or ""))
+        with work_on(Message("translated sentences:"), output, len(segments), translator, given, *files) as work:
+            translations = translate_segments(translator, segments, source, target, work, **options)
+            for number, item in enumerate(translations, 1):
+                if item.problem:
+                    report(problem_message(item.problem, number, item.text))
+            with open_output(output) as stream:
+                stream.flush()
+                stream.buffer.write(document.render(translations) + b"\n" * (text is not None and output == STDIO))
+                stream.buffer.flush()
 
     @property
     def terms(self) -> dict[str, str]:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 from typer import Argument, Option
 
+from regard.cli import streams
 from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
-from regard.cli.screen import ProgressLine, report, to_json, truncation_note
+from regard.cli.screen import report, to_json, truncation_note
 from regard.cli.streams import STDIO, check_output, is_interactive, line_name, open_output, prompt_lines, read_lines
-from regard.cli.tables import read_texts
+from regard.cli.tables import PLAIN_ENDINGS, read_texts
 from regard.errors import UserError
 from regard.messages import Message
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from regard.run.embedding import Embedding, Features
     from regard.run.model import Model
     from regard.tasks.base import Example
+    from regard.work import Work
 
 FORMATS = ("jsonl", "npy", "npz")
 
@@ -70,11 +72,11 @@ def embed(
     from regard.run.embedding import Features, text_encoding
 
     check_output(output, input_)
-    form = select_format(format_, output, pool)
-    features = Features(layers, combine, pool, normalize)
+    form, features = select_format(format_, output, pool), Features(layers, combine, pool, normalize)
     model = weights.load(run)
-    with ProgressLine(Message("embedded:")) as progress:
-        embeddings = count_embeddings(embed_input(model, features, text, input_), progress)
+    total, given = count_texts(input_), [vars(features), form, text]
+    with streams.work_on(Message("embedded:"), output, total, model, given, input_) as work:
+        embeddings = count_embeddings(embed_input(model, features, text, input_, work), work)
         if form == "jsonl":
             write_lines(output, embeddings)
         elif form == "npy":
@@ -84,7 +86,16 @@ def embed(
             write_tokens(output, embeddings)
 
 
-def embed_input(model: "Model", features: "Features", text: str | None, name: str) -> "Iterator[Embedding]":
+def count_texts(name: str) -> int | None:
+    """The number of texts of a file with a text on each line; None for others."""
+    from regard.data.records import file_ending
+
+    return streams.count_lines(name) if file_ending(name) in PLAIN_ENDINGS else None
+
+
+def embed_input(
+    model: "Model", features: "Features", text: str | None, name: str, work: "Work"
+) -> "Iterator[Embedding]":
     """The embeddings of the text, of a file, or of what a person types line by line."""
     from regard.tasks.inputs import parse_json_line
 
@@ -96,7 +107,7 @@ def embed_input(model: "Model", features: "Features", text: str | None, name: st
     )
     if text is None and (texts := read_texts(model.task, name)) is not None:
         where, values = f"{name}, record", texts
-    groups = ([value] for value in values) if interactive else [values]
+    groups = ([value] for value in values) if interactive else [work.feed(values)]
     for group in groups:
         yield from model.stream_embeddings(group, features, where=where)
 
@@ -117,16 +128,14 @@ def select_format(requested: str | None, output: str, pool: str) -> str:
     return form
 
 
-def count_embeddings(embeddings: "Iterator[Embedding]", progress: ProgressLine) -> "Iterator[Embedding]":
+def count_embeddings(embeddings: "Iterator[Embedding]", work: "Work") -> "Iterator[Embedding]":
     """The embeddings, with a count on the terminal and a note about truncated texts at the end."""
-    number = truncated = 0
-    for number, embedding in enumerate(embeddings, 1):
+    truncated = 0
+    for embedding in work.count(embeddings):
         yield embedding
         truncated += embedding.truncated > 0
-        progress(number)
     if truncated:
-        progress.clear()
-        report(truncation_note(truncated, number))
+        report(truncation_note(truncated, work.done))
 
 
 def write_lines(output: str, embeddings: "Iterator[Embedding]") -> None:

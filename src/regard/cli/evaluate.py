@@ -1,7 +1,9 @@
 """regard evaluate: scores of a run on test data, and a comparison with another run."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +11,8 @@ from typer import Option
 
 from regard.cli import screen
 from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions, data_of_recipe
-from regard.cli.screen import ProgressLine, print_json, print_result, report
+from regard.cli.screen import print_json, print_result, report
+from regard.cli.streams import work_on
 from regard.messages import Message
 
 if TYPE_CHECKING:
@@ -73,11 +76,13 @@ def evaluate(
     path = output or default_path(evaluated, name, options)
     for file in filter(None, (path, page)):
         require_writable(file)
-    evaluation = evaluate_with_progress(evaluated, name, sources, options, with_samples=page is not None)
-    write_json(path, evaluation.to_json())
     comparisons: Sequence[Comparison] = []
-    if base is not None:
-        comparisons = evaluated.compare(evaluate_with_progress(base, name, sources, options), evaluation)
+    with ExitStack() as stack:  # what is done is kept until both runs are evaluated
+        evaluate_ = partial(evaluate_with_progress, stack, name=name, sources=sources, options=options)
+        evaluation = evaluate_(evaluated, path, with_samples=page is not None)
+        if base is not None:
+            comparisons = evaluated.compare(evaluate_(base, Path(f"{path}.against")), evaluation)
+        write_json(path, evaluation.to_json())
     if page is not None:
         write_page(page, evaluated, evaluation, comparisons, against)
     if as_json:
@@ -116,17 +121,27 @@ def describe_work(evaluation: "Evaluation") -> str:
 
 
 def evaluate_with_progress(
-    model: "Model", name: str, sources: "list[Source] | None", options: Options, with_samples: bool = False
+    stack: ExitStack,
+    model: "Model",
+    path: Path,
+    *,
+    name: str,
+    sources: "list[Source] | None",
+    options: Options,
+    with_samples: bool = False,
 ) -> "Evaluation":
-    """Evaluate a run on a split or on other sources, with a count on the terminal."""
+    """Evaluate a run on a split or on other sources; predictions are kept beside `path` until the stack ends."""
     on = name if sources is None else ", ".join(map(str, sources))
     checkpoint = f"{model.run.folder} ({model.checkpoint})"
     report(Message("evaluating {checkpoint} on {data}", checkpoint=checkpoint, data=on))
     split = name if sources is None else "test"
     from regard.data.accounts import collect_accounts
+    from regard.data.digests import Digests
 
-    with collect_accounts(report), ProgressLine(Message("predicted:")) as progress, data_of_recipe(sources):
-        return model.evaluate(split, sources, name=name, progress=progress, with_samples=with_samples, **options)
+    with collect_accounts(report), data_of_recipe(sources):
+        content = model.task.content(split, sources, Digests())
+        stack.enter_context(work_on(Message("predicted:"), str(path), None, model, [content, options]))
+        return model.evaluate(split, sources, name=name, with_samples=with_samples, **options)
 
 
 def print_evaluation(evaluation: "Evaluation") -> None:

@@ -163,7 +163,7 @@ class ExperimentProgress:
         """One line for an experiment that was run."""
         from regard.lab.running import Failure
         from regard.lab.texts import say, words
-        from regard.training.console import format_duration
+        from regard.messages import format_duration
 
         name, spoken = outcome.experiment.name, language()
         if self.seconds.pop(name, None) is None:

@@ -17,7 +17,7 @@ from regard.lab.records import Finished, find_finished, verdict_json
 from regard.lab.registry import by_topic
 from regard.lab.running import Failure, Outcome
 from regard.lab.texts import KINDS, Language, say, words
-from regard.training.console import format_duration
+from regard.messages import format_duration
 from regard.viz.cells import cut, pad_left, pad_right, width
 from regard.viz.panel import Screen
 from regard.viz.plots_text import plot_text

@@ -11,9 +11,9 @@ from typer import Argument, Option
 from regard.cli import options as opt
 from regard.cli import streams
 from regard.cli.options import Options
-from regard.cli.screen import ProgressLine, panel, print_error, print_json, report, truncation_note
+from regard.cli.screen import panel, print_error, print_json, report, truncation_note
 from regard.cli.streams import STDIO, check_one_input, check_output
-from regard.cli.tables import Row, is_table_name, open_results, read_rows, table_source
+from regard.cli.tables import Row, count_rows, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
 from regard.messages import Message, join_messages, localize
 from regard.viz.figures import check_figure, write_figure
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.data.sources import Source
     from regard.run.model import Input, Model
     from regard.tasks.base import AnyTask, Example, Prediction
+    from regard.work import Work
 
     Result = tuple[Example, Prediction]
 
@@ -109,12 +110,17 @@ def predict_inputs(
         last = predict_one(model, text, options)
         draw(model.task.configure(**options), *last)
         return last
+    rows: Iterator[tuple[Row | None, Input]]
     if source is not None:
         task = model.task.configure(**options)
-        return predict_all(model, read_rows(task, source), f"{input_}, record", output, options, as_json)
-    where = streams.line_name(input_) if text is None else "example"
-    rows = plain_rows(streams.read_lines(input_) if text is None else [text], where)
-    return predict_all(model, rows, where, output, options, as_json)
+        rows, total, where = read_rows(task, source), count_rows(task, source), f"{input_}, record"
+    else:
+        where = streams.line_name(input_) if text is None else "example"
+        rows = plain_rows(streams.read_lines(input_) if text is None else [text], where)
+        total = streams.count_lines(input_) if text is None else None
+    given = [options, as_json, text, source and source.model_dump(mode="json")]
+    with streams.work_on(Message("predicted:"), output, total, model, given, input_) as work:
+        return predict_all(model, rows, where, output, options, as_json, work)
 
 
 def plain_rows(lines: Iterable[str], where: str) -> "Iterator[tuple[Row | None, Input]]":
@@ -130,34 +136,32 @@ def predict_all(
     where: str,
     output: str,
     options: Options,
-    as_json: bool = False,
+    as_json: bool,
+    work: "Work",
 ) -> "Result | None":
     """Write a prediction for each example; return the last one that has a text."""
     from regard.data.accounts import collect_accounts
 
     waiting: deque[Row | None] = deque()
-    number = truncated = repaired = 0
+    truncated = repaired = 0
     last = None
 
     def inputs() -> "Iterator[Input]":
-        for row, value in rows:
+        for row, value in work.feed(rows):
             waiting.append(row)
             yield value
 
     task = model.task.configure(**options)
-    counted = collect_accounts(report)
-    with counted, open_results(output, task, as_json) as write, ProgressLine(Message("predicted:")) as progress:
-        for example, prediction in model.stream_pairs(inputs(), where=where, **options):
+    with collect_accounts(report), open_results(output, task, as_json) as write:
+        for example, prediction in work.count(model.stream_pairs(inputs(), where=where, **options)):
             write(waiting.popleft(), example, prediction)
             last = (example, prediction) if any(map(str.strip, task.recipe.fields.texts(example))) else last
-            number, truncated = number + 1, truncated + ("truncated" in prediction)
-            repaired += prediction.get("repaired", False)
-            progress(number)
+            truncated, repaired = truncated + ("truncated" in prediction), repaired + prediction.get("repaired", False)
     if truncated:
         note = Message('"truncated" counts the tokens that were left out')
-        report(join_messages("; ", [truncation_note(truncated, number), note]))
+        report(join_messages("; ", [truncation_note(truncated, work.done), note]))
     if repaired:
-        counts = {"repaired": repaired, "all": number}
+        counts = {"repaired": repaired, "all": work.done}
         report(Message("note: {repaired} of {all} outputs were not a tree of the sentence and were repaired", **counts))
     return last
 

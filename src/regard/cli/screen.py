@@ -9,7 +9,6 @@ import math
 import os
 import re
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
@@ -18,6 +17,9 @@ from regard.errors import UserError
 from regard.files import explain_os_error
 from regard.messages import Message, join_messages, localize
 from regard.viz.panel import CONTROL as CONTROL
+from regard.viz.progress import ProgressLine as ProgressLine
+from regard.viz.progress import has_escapes
+from regard.viz.progress import is_main as is_main
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 TABLE_WIDTH = 160
 """Columns of a table that is not printed on a terminal."""
-SECONDS_BETWEEN_UPDATES = 0.1
 MAX_WRITTEN_OUT = 1e8
 NO_MEMORY = re.compile(
     r"out of memory|can't allocate memory|not enough memory|bad_alloc|can't start new thread|failed to map segment",
@@ -41,14 +42,11 @@ LOST_PROCESS = "lost-process"
 """Code of the error that every process prints; all others are the same in every process."""
 
 
-def is_main() -> bool:
-    """True if this process prints: the first one of those that torchrun started."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def report(text: str = "") -> None:
     """Print a line about progress on stderr, in the terminal's language."""
     if is_main():
+        if ProgressLine.shown is not None:
+            ProgressLine.shown.clear()
         with suppress(OSError):
             print(localize(text).translate(CONTROL), file=sys.stderr, flush=True)
 
@@ -200,42 +198,8 @@ def in_colour() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and has_escapes()
 
 
-def has_escapes() -> bool:
-    """True if the terminal understands escape sequences."""
-    return os.environ.get("TERM") != "dumb"
-
-
 def panel() -> "Screen":
     """The terminal as `Task.render` uses it."""
     from regard.viz.panel import Screen
 
     return Screen(in_colour())
-
-
-class ProgressLine:
-    """A count on one line of a terminal, updated in place; nothing is printed anywhere else. `with` clears the line."""
-
-    def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        self._title, self._stream = localize(title), stream or sys.stderr
-        self._live, self._shown = self._stream.isatty() and is_main() and has_escapes(), 0.0
-
-    def __call__(self, done: int, total: int | None = None) -> None:
-        """Show the count, at most ten times a second."""
-        if self._live and time.monotonic() - self._shown > SECONDS_BETWEEN_UPDATES:
-            of_total = localize(Message(" of {total:,}", total=total)) if total else ""
-            with suppress(OSError):
-                print(f"\r{self._title} {done:,}{of_total} \x1b[K", end="", file=self._stream, flush=True)
-            self._shown = time.monotonic()
-
-    def __enter__(self) -> "ProgressLine":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Clear the line, so that something else can be printed."""
-        if self._shown:
-            with suppress(OSError):
-                print("\r\x1b[K", end="", file=self._stream, flush=True)
-            self._shown = 0.0

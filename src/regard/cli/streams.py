@@ -1,15 +1,23 @@
 """Input and output of commands: lines of a file or of stdin, a complete output file or none, prompts on a terminal."""
 
 import io
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from regard.cli.screen import report
+import typer
+
+from regard.cli.screen import ProgressLine, report
+from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
 from regard.messages import Message, localize
+from regard.work import ENDING, Interrupted, Work
+
+if TYPE_CHECKING:
+    from regard.run.model import Model
 
 INVITATION = Message("Type a line, then Enter; Ctrl-D ends.")
 STDIO = "-"
@@ -34,6 +42,65 @@ def read_lines(name: str) -> Iterator[str]:
 def line_name(name: str) -> str:
     """The name of a line of this input in errors; its number follows."""
     return f"{'stdin' if name == STDIO else name}, line"
+
+
+def regular_file(name: str) -> Path | None:
+    """The path of an input that can be read twice; None for stdin, a pipe or a missing file."""
+    from regard.files import find_file
+
+    path = find_file(Path(name))
+    return path if name != STDIO and path.is_file() else None
+
+
+def count_lines(name: str) -> int | None:
+    """The number of lines of a file; None if it is not known before they are read."""
+    from regard.files import open_binary
+
+    if (path := regular_file(name)) is None:
+        return None
+    with open_binary(path) as stream:
+        try:
+            return sum(1 for _ in stream)
+        except (OSError, EOFError, ValueError):  # a damaged file is an error when it is used
+            return None
+
+
+@contextmanager
+def work_on(
+    title: str, output: str, total: int | None, model: "Model", options: object, *files: str | None
+) -> Iterator[Work]:
+    """Work with progress on the terminal. If the output is a file, Ctrl-C and SIGTERM keep what is done beside it, and
+    the same command continues, unless the model, its `options` or the content of `files` changed."""
+    path, made_from = Path(output), None
+    if output == STDIO or (path.exists() and not path.is_file()):
+        unfinished = None
+    else:
+        from regard.files import digest
+
+        unfinished = path.with_name(path.name + ENDING)
+        inputs = [digest(file) if (file := regular_file(name)) else None for name in files if name]
+        made_from = {"input": inputs, "options": options, **model.made_from()}
+    with interruptible(), ProgressLine(title) as line, Work(line, total, unfinished, made_from) as work:
+        if work.changed:
+            facts = {"file": unfinished, "names": ", ".join(work.changed)}
+            report(Message("{file} was made with a different {names}; starting anew", **facts))
+        elif work.is_continued:
+            report(Message("continuing with the results in {file}", file=unfinished))
+        yield work
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """End the command with status 130 at Ctrl-C and SIGTERM, and tell how to continue work that is kept."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Interrupted):
+            report(Message("stopped after {done:,}; repeat the command to continue (kept in {path})", **vars(stop)))
+        raise typer.Exit(INTERRUPTED) from stop
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

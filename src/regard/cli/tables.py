@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.screen import report, to_json
-from regard.cli.streams import STDIO, open_output
+from regard.cli.streams import STDIO, open_output, regular_file
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -86,6 +86,14 @@ def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, 
             yield Row(names, [cell_text(name, cell) for name, cell in zip(names, record.value, strict=True)]), example
         else:
             yield None, example
+
+
+def count_rows(task: "AnyTask", source: "Source") -> int | None:
+    """The number of rows of a table; None if it is a pipe, or damaged, which is an error when it is used."""
+    try:
+        return sum(1 for _ in read_rows(task, source)) if regular_file(str(source.file)) else None
+    except UserError:
+        return None
 
 
 def read_texts(task: "AnyTask", name: str) -> "Iterator[Example] | None":

@@ -15,9 +15,9 @@ from regard.cli import options as opt
 from regard.cli import streams
 from regard.cli.documents import DocumentOptions, detect_source, problem_message
 from regard.cli.options import Options
-from regard.cli.screen import ProgressLine, report, to_json
+from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output
-from regard.cli.tables import read_rows, table_source
+from regard.cli.tables import count_rows, read_rows, table_source
 from regard.errors import UserError
 from regard.messages import Message
 from regard.run_files import RECIPE, TRANSLATOR, bundled_runs
@@ -110,16 +110,21 @@ def translate(
     job = LineTranslation(translator, target, prefixes, form, documents, options)
     if streams.is_interactive(input_ != STDIO, text is not None):
         return job.prompt(source)
-    lines = input_lines(task, input_, table, documents) if text is None else iter(LINE_END.split(text))
-    return job.write(lines, source, output)
+    lines = input_lines(task, input_, text, table.settings(task), documents)
+    return job.write(*lines, source, output, [prefix, scores, as_json, vars(table), text], input_, prefix_file)
 
 
-def input_lines(task: "Translation", input_: str, table: opt.TableOptions, documents: DocumentOptions) -> Iterator[str]:
-    pairs = table_source(task, input_, table.settings(task))
+def input_lines(
+    task: "Translation", input_: str, text: str | None, columns: Options, documents: DocumentOptions
+) -> tuple[Iterator[str], int | None]:
+    """The lines of the text or the input, or the sources of a table, and how many there are if that is known."""
+    if text is not None:
+        return iter(LINE_END.split(text)), None
+    pairs = table_source(task, input_, columns)
     if pairs:
-        return (str(item["src"]) for _, item in read_rows(task, pairs))
+        return (str(item["src"]) for _, item in read_rows(task, pairs)), count_rows(task, pairs)
     documents.check_lines(input_, task)
-    return streams.read_lines(input_)
+    return streams.read_lines(input_), streams.count_lines(input_)
 
 
 @dataclass(frozen=True)
@@ -139,8 +144,16 @@ class LineTranslation:
             for example, prediction in self.predict([line], source or self.detect(line)):
                 print(self.form(number, example, self.task.output(prediction)), flush=True)
 
-    def write(self, lines: Iterator[str], source: str | None, output: str) -> None:
-        """Write the translation of each line, and report how many may be wrong."""
+    def write(
+        self,
+        lines: Iterator[str],
+        total: int | None,
+        source: str | None,
+        output: str,
+        given: object,
+        *files: str | None,
+    ) -> None:
+        """Write the translation of each line, and report how many may be wrong; `given` are all other options."""
         if source is None:
             first: list[str] = []
             for line in lines:
@@ -148,12 +161,13 @@ class LineTranslation:
                 if sum(map(len, first)) >= BEGINNING:
                     break
             source, lines = self.detect("\n".join(first)), chain(first, lines)
-        counts = Counts()
-        with streams.open_output(output) as stream, ProgressLine(Message("translated lines:")) as progress:
-            for example, prediction in self.predict(lines, source):
+        title, counts, documents = Message("translated lines:"), Counts(), self.documents
+        options, glossary = [self.options, source, self.target, documents.format, given], str(documents.glossary or "")
+        work_on = streams.work_on(title, output, total, self.translator, options, glossary, *files)
+        with work_on as work, streams.open_output(output) as stream:
+            for example, prediction in work.count(self.predict(work.feed(lines), source)):
                 print(self.form(counts.lines, example, self.task.output(prediction)), file=stream, flush=True)
-                counts.add(prediction, progress.clear)
-                progress(counts.lines)
+                counts.add(prediction)
         counts.report()
 
     @property
@@ -237,17 +251,15 @@ class Counts:
     unfinished: int = 0
     looped: int = 0
 
-    def add(self, prediction: "Prediction", before_report: Callable[[], None] = lambda: None) -> None:
+    def add(self, prediction: "Prediction") -> None:
         """Count a line; warn about a line that is too long for the model."""
         self.lines += 1
         used = prediction["hypotheses"][: prediction["parts"]]
         self.looped += any(item["looped"] for item in used)
         self.unfinished += any(not item["finished"] and not item["looped"] for item in used)
         for problem in prediction.get("problems", ()):
-            before_report()
             report(problem_message(problem, self.lines, prediction["translation"]))
         if prediction["parts"] > max(1, prediction.get("sentences", 1)):
-            before_report()
             line = {"line": self.lines, "parts": prediction["parts"]}
             report(
                 Message("warning: line {line} is too long for the model and was translated in {parts} parts", **line)

@@ -4,12 +4,13 @@ A `Stepper` is driven by the searches of `decoding`. An `Engine` runs the whole 
 for the host, or in another library.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
+from regard.work import recall
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,13 @@ class DecodingRequest:
             [self.prefixes[i] for i in indices],
             [self.sentence_ids[i] for i in indices],
         )
+
+    def recall(self, compute: Callable[[], list[list[Hypothesis]]], share: float = 1.0) -> list[list[Hypothesis]]:
+        """Compute the hypotheses, or take them from work that is continued (see regard/work.py)."""
+        lists = (self.sources, self.max_new_tokens, self.prefixes, self.sentence_ids)
+        key = [*map(list, lists), self.settings.model_dump()]
+        found = recall(key, lambda: [[vars(item) for item in sentence] for sentence in compute()], share)
+        return [[Hypothesis(**item) for item in sentence] for sentence in found]
 
 
 class Engine(Protocol):

@@ -18,12 +18,11 @@ from regard.doctor.check import Check, CheckProgress, Status, grade, judge
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import DryRun, elements
 from regard.kernels import kernels_available
-from regard.messages import Message, join_messages
+from regard.messages import Message, format_duration, join_messages
 from regard.processes import count_workers
 from regard.run_files import STORES
 from regard.runtime import World, seed_everything
 from regard.training.advice import advise, peak_rate
-from regard.training.console import format_duration
 from regard.training.optimizer import build_optimizer, clip_gradients, set_rate
 from regard.training.settings import TrainingSettings
 

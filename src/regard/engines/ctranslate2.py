@@ -76,6 +76,9 @@ class CTranslate2Engine:
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         """Translate all sentences, and those again whose hypotheses are too long or contain forbidden symbols."""
+        return request.recall(lambda: self._decode(request))
+
+    def _decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         settings, pool = request.settings, self.pool
         check_autoregressive(settings)
         if settings.search == "sample":  # a worker seeds its generator at its first sample and never again

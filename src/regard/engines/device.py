@@ -190,17 +190,20 @@ class DeviceEngine:
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         """Decode with slots where `supports` allows it, otherwise with the reference engine."""
-        results: list[list[Hypothesis]] = [[] for _ in request.sources]
         no_autocast = torch.autocast(self.device.type, enabled=False)
         with torch.inference_mode(), no_autocast, torch.cuda.device_of(self.model.tgt_embedding.weight):
             if not self.supports(request):
                 return StepperEngine(self.model, self.symbols, self.device).decode(request)
-            for group in _group_by_shape(request):
-                part = request.select(group)
-                for indices, batch in self._run(self._slot_batch(part), part):
-                    for index, hypotheses in zip(indices, batch.hypotheses(), strict=True):
-                        finished = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
-                        results[group[index]] = finished or hypotheses
+            return request.recall(lambda: self._decode(request))
+
+    def _decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
+        results: list[list[Hypothesis]] = [[] for _ in request.sources]
+        for group in _group_by_shape(request):
+            part = request.select(group)
+            for indices, batch in self._run(self._slot_batch(part), part):
+                for index, hypotheses in zip(indices, batch.hypotheses(), strict=True):
+                    finished = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
+                    results[group[index]] = finished or hypotheses
         return results
 
     def supports(self, request: DecodingRequest) -> bool:

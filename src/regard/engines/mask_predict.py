@@ -19,6 +19,7 @@ Shapes: B sentences, R hypotheses of one length each, S source, T target with it
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -91,13 +92,15 @@ class MaskPredict:
             problem = f"a prefix has more than {max_prefix} tokens, and `model.max_length` is {max_prefix + 1}"
             raise UserError(problem, "use a shorter prefix", code="too-long", where="prefix")
         results: list[list[Hypothesis]] = [[] for _ in request.sources]
+        done = 0
         for group in groups_by_length([len(source) for source in request.sources], settings.batch_tokens):
-            with torch.inference_mode():
-                batch = self._decode_batch(request.select(group))
-            for index, hypotheses in zip(group, batch, strict=True):
+            batch, done = request.select(group), done + len(group)
+            found = batch.recall(partial(self._decode_batch, batch), done / len(request))
+            for index, hypotheses in zip(group, found, strict=True):
                 results[index] = sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: settings.nbest]
         return results
 
+    @torch.inference_mode()
     def _decode_batch(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         """One hypothesis for every candidate length of each sentence; similar lengths are decoded together."""
         settings = request.settings

@@ -4,6 +4,7 @@ Shapes: B sentences in a batch, S source.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Generic
 
 import torch
@@ -35,22 +36,26 @@ class StepperEngine(Generic[S]):
         """Decode in batches of at most `settings.batch_tokens` source tokens."""
         results: list[list[Hypothesis]] = [[] for _ in request.sources]
         lengths = [len(source) for source in request.sources]
+        done = 0
         for group in groups_by_length(lengths, request.settings.batch_tokens):
-            batch = request.select(group)
-            with torch.inference_mode():
-                hypotheses = decode(
-                    self.stepper,
-                    Padded.of(*pad_rows(batch.sources, self.symbols.pad, self.device)),
-                    torch.tensor(batch.max_new_tokens, device=self.device),
-                    self.symbols,
-                    batch.settings,
-                    prefixes=batch.prefixes,
-                    sentence_ids=batch.sentence_ids,
-                    observe=self.observe,
-                )
+            batch, done = request.select(group), done + len(group)
+            hypotheses = batch.recall(partial(self._decode_batch, batch), done / len(request))
             for index, sentence in zip(group, hypotheses, strict=True):
                 results[index] = sentence
         return results
+
+    @torch.inference_mode()
+    def _decode_batch(self, batch: DecodingRequest) -> list[list[Hypothesis]]:
+        return decode(
+            self.stepper,
+            Padded.of(*pad_rows(batch.sources, self.symbols.pad, self.device)),
+            torch.tensor(batch.max_new_tokens, device=self.device),
+            self.symbols,
+            batch.settings,
+            prefixes=batch.prefixes,
+            sentence_ids=batch.sentence_ids,
+            observe=self.observe,
+        )
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from regard.files import JsonObject
 from regard.ladder.ladder import Ladder, VariantFailure, read_results
-from regard.messages import Message, join_messages
+from regard.messages import Message, format_duration, join_messages
 from regard.tasks.variants import Variant
-from regard.training.console import format_duration
 from regard.viz.ladder import Gallery, LadderPage, LadderPicture, LadderRow
 
 SCORES = {

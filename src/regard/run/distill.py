@@ -12,13 +12,11 @@ The folder, for a split of the corpus such as train:
 
 A teacher of several languages gives such files for each direction: train.en-de.src and so on.
 
-Until all lines are translated, they are in train.unfinished, written in chunks. A continued run starts after the last
-complete chunk. So the same lines are translated together as without the interruption, and the files are equal to the
-byte.
+Until all lines are translated, the results of the batches are in train.tgt.unfinished (see regard/work.py), from which
+the same command continues. The files are equal to the byte.
 """
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -26,16 +24,17 @@ from pathlib import Path
 
 from regard.data.formats import read_examples
 from regard.errors import UserError
-from regard.files import JsonObject, Manifest, digest, flush, io_errors, locked, remove_leftovers, replacing
+from regard.files import JsonObject, Manifest, digest, locked, remove_leftovers, replacing
 from regard.run.model import Translator
 from regard.tasks.base import ProgressCallback
 from regard.tasks.inputs import one_line
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import weights_sum
+from regard.work import ENDING, Work
 
 FORMAT = 1
 CHUNK_LINES = 1024
-"""Lines that are translated together on a CPU; an interruption loses at most this many."""
+"""Lines that are translated together on a CPU."""
 GPU_CHUNK_LINES = 16_384
 
 
@@ -84,13 +83,12 @@ def distill(
 ) -> Distilled:
     """Translate the sources of a split of the run's data into `folder`, or continue there."""
     name = f"{split}.{'-'.join(direction)}" if direction else split
-    endings = ("src", "tgt", "unfinished", "manifest.json")
-    src, tgt, unfinished, path = (folder / f"{name}.{ending}" for ending in endings)
-    options |= {"to": direction[1]} if direction else {}
+    src, tgt, path = (folder / f"{name}.{ending}" for ending in ("src", "tgt", "manifest.json"))
+    given: JsonObject = options | ({"to": direction[1]} if direction else {})
     with locked(folder):
         remove_leftovers(folder)
         total, src_sum = count_lines(source_lines(translator, split, direction))
-        inputs = {**origin(translator, options), "split": split, "src": src_sum}
+        inputs = {**origin(translator, given), "split": split, "src": src_sum}
         manifest = read_manifest(path, inputs, [tgt] if is_source(src, src_sum) else [src, tgt])
         if manifest is None:  # written first: it says that the other files are made here
             Manifest(FORMAT, inputs).write(path)
@@ -99,14 +97,15 @@ def distill(
         if not is_source(src, src_sum):
             with replacing(src) as temporary, temporary.open("wb") as stream:
                 stream.writelines(source_lines(translator, split, direction))
-        before = translate_file(translator, src, unfinished, total, progress, options)
-        complete = Manifest.describe(folder, [src.name, unfinished.name], format=FORMAT, inputs=inputs)
-        complete.files[tgt.name] = complete.files.pop(unfinished.name)
-        complete.write(path)
-        with io_errors(tgt):
-            unfinished.replace(tgt)
-            flush(folder)
-        return Distilled(src, tgt, total, before, direction)
+        size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
+        with Work(progress, total, folder / f"{tgt.name}{ENDING}", {**translator.made_from(), **inputs}) as work:
+            with replacing(tgt) as temporary, temporary.open("wb") as stream, src.open("rb") as lines:
+                sources = (line.removesuffix(b"\n").decode() for line in work.feed(lines))
+                while part := list(islice(sources, size)):
+                    for prediction in work.count(translator.predict(part, **given)):
+                        stream.write(f"{prediction['translation']}\n".encode())
+            Manifest.describe(folder, [src.name, tgt.name], format=FORMAT, inputs=inputs).write(path)
+        return Distilled(src, tgt, total, work.before, direction)
 
 
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
@@ -162,34 +161,3 @@ def read_manifest(path: Path, inputs: JsonObject, files: Sequence[Path]) -> Mani
         remedy = "choose a different folder, or delete this one"
         raise UserError(problem, remedy, code="changed-settings", where=", ".join(differing))
     return manifest
-
-
-def translate_file(
-    translator: Translator,
-    src: Path,
-    unfinished: Path,
-    total: int,
-    progress: ProgressCallback | None,
-    options: JsonObject,
-) -> int:
-    """Translate the lines of `src` that `unfinished` does not have yet; returns how many it had."""
-    size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
-    with io_errors(unfinished), unfinished.open("a+b") as stream, src.open("rb") as lines:
-        stream.seek(0)
-        done = end = position = 0
-        for number, line in enumerate(stream, 1):  # only complete chunks stay
-            position += len(line)
-            if line.endswith(b"\n") and number <= total and (number % size == 0 or number == total):
-                done, end = number, position
-        stream.truncate(end)
-        before = done
-        remaining = islice(lines, done, None)
-        while chunk := [line.removesuffix(b"\n").decode() for line in islice(remaining, size)]:
-            predictions = translator.predict(chunk, **options)
-            stream.write("".join(f"{prediction['translation']}\n" for prediction in predictions).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-            done += len(chunk)
-            if progress is not None:
-                progress(done, total)
-    return before

@@ -15,6 +15,7 @@ B inputs, T tokens, D model, E = D, or D times the number of layers if they are 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,14 +25,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.layouts import Tokens
-from regard.data.inputs import Inputs
+from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.models.pooling import POOLERS
 from regard.models.text_encoder import TextEncoder
 from regard.tasks.base import Example
 from regard.tasks.encoders import BATCH_TOKENS, TextEncoding
 from regard.tasks.inputs import chunk_examples, require_finite
+from regard.work import pack_array, recall, unpack_array
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -99,14 +102,21 @@ def embed(
     if features.pool == "pooler" and any("pooler." in name for name in model.random_weights):
         problem = f"{model.run.folder} was imported without a pooler"
         raise UserError(problem, "set `--pool` to mean or cls", code="missing-weights", where="pool")
+
+    def compute(batch_inputs: Sequence[Input]) -> JsonObject:
+        batch = Inputs.of([[item] for item in batch_inputs], False).pad(np.arange(len(batch_inputs)))
+        batch = batch.to(model.world.device)
+        return pack_array(require_finite(features(encoder, batch.source, batch["segments"])).cpu().numpy())
+
     parsed = (encoding.parse(value, f"{where} {number}") for number, value in enumerate(inputs, 1))
     for chunk in chunk_examples(parsed):
         encoded = [encoding.encode(example) for example in chunk]
         vectors = [np.zeros(0, np.float32) for _ in chunk]
+        done = 0
         for group in groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS):
-            batch = Inputs.of([[encoded[index]] for index in group], False).pad(np.arange(len(group)))
-            batch = batch.to(model.world.device)
-            rows = require_finite(features(encoder, batch.source, batch["segments"])).cpu().numpy()
+            batch, done = [encoded[index] for index in group], done + len(group)
+            key = [(item.ids, item.segments) for item in batch]
+            rows = unpack_array(recall(key, partial(compute, batch), done / len(chunk)))
             for index, row in zip(group, rows, strict=True):
                 vectors[index] = row[: len(encoded[index].ids)] if features.pool == "tokens" else row
         for example, item, vector in zip(chunk, encoded, vectors, strict=True):

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self, TypeVar, Unpack, cast, overload
@@ -27,7 +28,8 @@ from regard.decoding.settings import DecodingOptions
 from regard.documents.protecting import Glossary
 from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
-from regard.files import JsonObject
+from regard.files import JsonObject, digest
+from regard.messages import Message
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, paired_bootstrap
 from regard.run import translating
@@ -39,19 +41,30 @@ from regard.run.results import Explanation as Explanation
 from regard.run.results import Frame, Prediction, Predictions, frame_examples, is_frame, parse_input
 from regard.run.results import Input as Input
 from regard.run.run import Run
-from regard.run_files import TRANSLATOR, bundled_run, shown_name
+from regard.run_files import MANIFEST, RECIPE, TRANSLATOR, bundled_run, shown_name
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
 from regard.tasks.base import Prediction as PlainPrediction
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
-from regard.training.checkpoint import read_progress
+from regard.training.checkpoint import read_progress, weights_sum
 from regard.training.progress import RANDOM_WEIGHTS
 from regard.training.weights import count_parameters
+from regard.viz.progress import ProgressLine
+from regard.work import Work, join_work
 
-PROGRESS_EVERY = 100
 FrameType = TypeVar("FrameType", bound=Frame)
+
+
+@contextmanager
+def watch(progress: bool | ProgressCallback, total: int | None) -> Iterator[Work]:
+    """Work on a number of inputs; `progress` is True to show it on stderr, or called with the count and the total."""
+    if not progress:
+        yield Work()
+    else:
+        with ProgressLine(Message("predicted:")) as line, Work(line if progress is True else progress, total) as work:
+            yield work
 
 
 class TranslateOptions(DecodingOptions, total=False):
@@ -135,6 +148,16 @@ class Model:
             raise UserError("no run is given", 'pass a run folder, e.g. "runs/dates"', code="missing-run")
         opened = [Run.open(run, *cls.task_names) for run in runs]
         return cls(opened, checkpoint, device, precision, engine, quantization)
+
+    def made_from(self) -> JsonObject:
+        """What predictions depend on besides inputs and options, for work that is continued (regard/work.py)."""
+        files = [[run.folder / name for name in (RECIPE, MANIFEST)] for run in self.runs]
+        return {
+            "version": version("regard"),
+            "run": [[digest(path) for path in paths if path.exists()] for paths in files],
+            "checkpoint": [weights_sum(run.checkpoints.resolve(self.checkpoint)) for run in self.runs],
+            "engine": [self._engine_name, self._quantization, self.world.device.type, self.world.precision],
+        }
 
     @cached_property
     def models(self) -> list[nn.Module]:
@@ -242,7 +265,7 @@ class Model:
         *,
         name: str = "",
         examples: Iterable[Example] | Frame | None = None,
-        progress: ProgressCallback | None = None,
+        progress: bool | ProgressCallback = False,
         with_samples: bool = False,
         **options: Unpack[PredictOptions],
     ) -> Evaluation:
@@ -264,10 +287,8 @@ class Model:
         samples: list[tuple[Example, PlainPrediction]] = []
         if task.scored_by_examples:
             read = list(cast(Iterable[Example], examples) if examples is not None else task.read(split, sources))
-            for prediction in task.predict(self.engine, read):
-                predictions.append(prediction)
-                if progress is not None and len(predictions) % PROGRESS_EVERY == 0:
-                    progress(len(predictions), len(read))
+            with join_work(len(read)) or watch(progress, len(read)) as work:
+                predictions += work.count(task.predict(self.engine, work.feed(read)))
             scores += task.score(read, predictions).values()
         if task.scored_by_store and examples is None:
             with TemporaryDirectory() as folder:  # the run folder may be read-only

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from regard import __version__
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.messages import Message, find_message, join_messages
+from regard.messages import Message, find_message, format_duration, join_messages
 from regard.metrics.significance import SIGNIFICANCE_LEVEL, Comparison
 from regard.reading import check_type, parse_json, read_lines
 from regard.run.model import Evaluation, Model
@@ -18,7 +18,6 @@ from regard.run_files import METRICS, shown_name
 from regard.tasks import operations
 from regard.tasks.base import Example, Prediction
 from regard.training.checkpoint import step_of
-from regard.training.console import format_duration
 from regard.viz.content import Table
 from regard.viz.report import AttentionMap, MonitorCurve, Report, ShownExample
 

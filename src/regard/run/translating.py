@@ -32,6 +32,7 @@ from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
 from regard.tasks.seq2seq import CHUNK_LINES, source_parts
 from regard.tasks.translation import Translation
+from regard.work import Work
 
 if TYPE_CHECKING:
     from regard.run.model import Translator
@@ -380,7 +381,7 @@ def translate_segments(
     segments: Sequence[Segment],
     source: str | None = None,
     target: str | None = None,
-    progress: Callable[[int], None] = lambda count: None,
+    work: Work | None = None,
     **options: object,
 ) -> list[SegmentTranslation]:
     """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
@@ -390,10 +391,9 @@ def translate_segments(
     if source is None:
         text = " ".join(segment.text for segment in segments)
         (source,) = detect_sources(languages, target, [text], model.identify)
-    direction, translations = languages.choose(source, target), list[SegmentTranslation]()
-    for part in chunk(segments, lambda segment: len(segment.text), CHUNK_LINES):
-        translations += finish(model, job.translate(part, direction))
-        progress(len(translations))
+    direction, work, translations = languages.choose(source, target), work or Work(), list[SegmentTranslation]()
+    for part in chunk(work.feed(segments), lambda segment: len(segment.text), CHUNK_LINES):
+        translations += work.count(finish(model, job.translate(part, direction)))
     return translations
 
 

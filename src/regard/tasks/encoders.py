@@ -16,6 +16,7 @@ O outputs of the head, T tokens.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from regard.data.inputs import Input, Inputs
 from regard.data.planning import groups_by_length
 from regard.data.records import Location
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.losses.crossentropy import Loss
 from regard.models.language_transformer import TransformerLanguageSettings
 from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
@@ -40,6 +42,7 @@ from regard.tasks.inputs import split_columns
 from regard.text.inputs import InputTokenizer
 from regard.training.weights import weights_of
 from regard.viz.report import AttentionMap
+from regard.work import pack_array, recall, unpack_array
 
 MAX_TOKENS_DRAWN = 160
 """A picture of more tokens is not readable."""
@@ -156,15 +159,21 @@ def run_inputs(
     device = next(model.parameters()).device
     units = list(encoded) if grouped else [[item] for item in chain(*encoded)]
     logits_of: list[list[Tensor]] = [[] for _ in units]
-    nll, count = 0.0, 0
-    lengths, sizes = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
-    for group in groups_by_length(lengths, BATCH_TOKENS, sizes):
-        inputs = Inputs.of([units[index] for index in group], per_token)
-        batch = inputs.pad(np.arange(len(group))).to(device)
+    nll, count, done = 0.0, 0, 0
+
+    def compute(group: Sequence[int]) -> JsonObject:
+        batch = Inputs.of([units[index] for index in group], per_token).pad(np.arange(len(group))).to(device)
         logits = model(batch.source, batch["segments"]).float()
         loss = criterion(logits, batch)
-        nll, count = nll + float(loss.nll), count + int(loss.count)
-        rows = iter(logits.cpu())
+        return pack_array(logits.cpu().numpy()) | {"nll": float(loss.nll), "count": int(loss.count)}
+
+    lengths, sizes = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
+    for group in groups_by_length(lengths, BATCH_TOKENS, sizes):
+        done += len(group)
+        key = [(item.ids, item.segments, [*map(float, item.labels)]) for index in group for item in units[index]]
+        outputs = recall(key, partial(compute, group), done / len(units))
+        nll, count = nll + outputs["nll"], count + outputs["count"]
+        rows = iter(torch.from_numpy(unpack_array(outputs)))
         for index in group:
             logits_of[index] = [row if pooled else row[: len(i.ids)] for i, row in zip(units[index], rows)]  # noqa: B905
     if not grouped:

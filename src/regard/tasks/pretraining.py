@@ -19,6 +19,7 @@ B inputs, M masked tokens, V vocabulary; `*` is (B, T) padded or (N,) packed.
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -63,6 +64,7 @@ from regard.training.advice import Advice
 from regard.training.task import Sample, Validation
 from regard.viz.content import Block, Description, Shares
 from regard.viz.report import AttentionMap
+from regard.work import recall
 
 MASKING = ("data.masked", "data.masking", "data.whole_words")
 """Settings of masking."""
@@ -380,8 +382,11 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         for chunk in chunk_examples(examples):
             inputs = [self.encode(example) for example in chunk]
             predictions: list[Prediction] = [{} for _ in chunk]
+            done = 0
             for group in groups_by_length([len(item.ids) for item in inputs], BATCH_TOKENS):
-                filled = self._fill(engine, [inputs[index] for index in group])
+                batch, done = [inputs[index] for index in group], done + len(group)
+                key = [(item.ids, item.segments) for item in batch]
+                filled = recall(key, partial(self._fill, engine, batch), done / len(chunk))
                 for index, prediction in zip(group, filled, strict=True):
                     predictions[index] = prediction
             for example, prediction in zip(chunk, predictions, strict=True):
@@ -403,7 +408,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             )
         return encoded
 
-    def _fill(self, model: nn.Module, inputs: list[TextInput]) -> Iterator[Prediction]:
+    def _fill(self, model: nn.Module, inputs: list[TextInput]) -> list[Prediction]:
         device, rows = next(model.parameters()).device, [[Input(item.ids, item.segments, [IGNORE])] for item in inputs]
         batch = Inputs.of(rows, per_token=False).pad(np.arange(len(inputs))).to(device)
         owners, positions = (batch["source"] == self.tokenizer.mask).nonzero(as_tuple=True)
@@ -415,7 +420,7 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
             tokens = zip(self.tokenizer.tokens(ids), values, strict=True)
             masks[owner].append([{"token": token, "probability": value} for token, value in tokens])
         follow = require_finite(follows.float()).softmax(dim=-1)[:, 0].tolist()
-        return ({"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True))
+        return [{"masks": mask, "next": value} for mask, value in zip(masks, follow, strict=True)]
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The most probable tokens of each [MASK], and the probability that the second text follows."""

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from regard.messages import Message, localize
+from regard.messages import Message, format_duration, localize
 from regard.training import events
 
 if TYPE_CHECKING:
@@ -124,15 +124,3 @@ def format_validation(record: events.ValidationRecord) -> list[str]:
         lines.append(Message("  reference  {text}", text=reference))
         lines.append(Message("  output     {text}", text=output))
     return lines
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration as 12 s, 5 min, 3 h 20 min or 26 days."""
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return Message("{seconds:.0f} s", seconds=seconds)
-    if minutes < 60:
-        return Message("{minutes} min", minutes=minutes)
-    if minutes < 48 * 60:
-        return Message("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
-    return Message("{days:.0f} days", days=minutes / (24 * 60))
