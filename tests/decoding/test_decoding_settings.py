@@ -72,6 +72,12 @@ def test_a_setting_of_a_search_selects_it() -> None:
     assert (actual.search, actual.iterations, actual.length_candidates, actual.nbest) == ("mask_predict", 4, 5, 1)
     back = DecodingSettings.model_validate(change_search(actual, {"beam": 3}))
     assert (back.search, back.beam, back.iterations) == ("beam", 3, 10)
+    narrow = DecodingSettings(beam=1)
+    assert change_search(narrow, {"alpha": 0.5})["beam"] == 1 and change_search(narrow, {"nbest": 3})["beam"] == 3
+    assert change_search(written, {"beam": 1})["nbest"] == 1 and change_search(written, {"nbest": 4})["beam"] == 8
+    greedy = DecodingSettings(search="greedy")
+    assert change_search(greedy, {"nbest": 1})["search"] == "greedy"
+    assert change_search(greedy, {"nbest": 2})["search"] == "beam"
 
 
 @pytest.mark.parametrize("name", ["beam", "nbest", "extra_length", "max_length", "iterations", "length_candidates"])

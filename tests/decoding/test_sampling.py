@@ -81,6 +81,19 @@ def test_random_numbers_depend_on_seed_and_sentence() -> None:
     assert first.max() < 1
 
 
+def test_a_sentence_is_sampled_with_its_own_random_numbers() -> None:
+    model, ids = MockStepper(9, seed=2, eos_bonus=-1e9), [3, 8]
+    drawn = sample(
+        model, [0, 1], torch.tensor([1, 1]), Rules(SYMBOLS), sampler=Sampler(seed=5), samples=6, sentence_ids=ids
+    )
+    for sentence, (number, hypotheses) in enumerate(zip(ids, drawn, strict=True)):
+        logits = torch.tensor(model.logits(sentence, (SYMBOLS.bos,)))
+        logits[SYMBOLS.never_produced] = -math.inf
+        uniform = uniform_samples(5, number, 6, 1)[:, 0]
+        expected = invert_cdf(logits.log_softmax(-1).expand(6, -1).contiguous(), uniform)
+        assert sorted(h.tokens[0] for h in hypotheses) == sorted(expected.tolist())
+
+
 def test_top_k_and_top_p() -> None:
     log_probs = torch.tensor([0.1, 0.4, 0.2, 0.3]).log()
     assert keep_top_k(log_probs, 2).isfinite().tolist() == [False, True, False, True]

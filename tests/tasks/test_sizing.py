@@ -70,6 +70,18 @@ def test_training_in_steps_sees_every_example_and_ends(task: str, examples: int)
     assert validations <= 21 or value["training.validate_every"] == 2000
 
 
+@pytest.mark.parametrize(
+    ("task", "batches"),
+    [
+        ("translation", [1024, 2048, 4096, 8192, 16_384]),
+        ("language", [1400, 2800, 8960, 8960, 17_920]),
+        ("pretraining", [4096, 4096, 8192, 8192, 32_768]),
+    ],
+)
+def test_batches_grow_with_the_data(task: str, batches: list[int]) -> None:
+    assert [chosen(bare(task), examples)["training.batch_tokens"] for examples in SIZES] == batches
+
+
 @pytest.mark.parametrize("task", ["classification", "tagging", "dependencies"])
 def test_labelled_tasks_count_epochs(task: str) -> None:
     passes = [chosen(bare(task), examples)["training.max_epochs"] for examples in SIZES]

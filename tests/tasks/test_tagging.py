@@ -128,6 +128,9 @@ def test_entities_of_bioes_are_scored_and_predicted_as_entities() -> None:
     assert task.describe(example, said).lines()[1] == "a b (PER), d (LOC)"
     table = task.tables([example], [wrong], False)[0]
     assert isinstance(table, Table) and sorted(row[0] for row in table.rows) == ["LOC", "PER"]
+    frequent = task.tables([example], [wrong], True)[1]
+    assert isinstance(frequent, Table)
+    assert {tuple(row) for row in frequent.rows} == {("a b", "PER", "–", 1), ("a b c", "–", "PER", 1)}
     mixed = task.score([{"tags": ["B-PER", "L-PER"]}], [{"tags": ["B-PER", "E-PER"]}])
     assert "macro over 3 tags" in mixed["f1"].signature
 
