@@ -75,6 +75,7 @@ from regard.run.embedding import Embedding as Embedding
 from regard.run.embedding import Features as Features
 from regard.run.exporting import Exported as Exported
 from regard.run.exporting import export_run as export_run
+from regard.run.identification import Detected as Detected
 from regard.run.importing import Imported as Imported
 from regard.run.importing import import_model as import_model
 from regard.run.model import Model as Model

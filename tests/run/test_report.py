@@ -273,7 +273,7 @@ def test_a_comparison_is_on_the_page(tiny_run: TinyRun, tmp_path: Path) -> None:
     data = page_data_of(page)
     comparison = data["tables"][0]
     accuracy = data["scores"][0][1]
-    assert [len(row) for row in comparison["rows"]] == [len(comparison["columns"])]
+    assert {len(row) for row in comparison["rows"]} == {len(comparison["columns"])}
     assert comparison["title"] == "comparison" and comparison["rows"][0][:3] == ["accuracy", accuracy, accuracy]
 
 

@@ -149,7 +149,7 @@ class RecurrentBackboneSettings(ModelSettings):
         return self.pooling == "attention"
 
     @property
-    def layers_summary(self) -> Message:
+    def layers_summary(self) -> str:
         values = {"layers": Count(self.layers), "cell": self.cell.upper(), "width": self.d_model}
         layers = Message("{layers:bidirectional {cell} layer}, width {width}", **values)
         return join_messages(", ", [layers, find_message(f"{self.pooling} pooling")])
