@@ -38,7 +38,11 @@ def texts_of_files() -> set[str]:
     """Texts that are shown with `find_message`: of bundled recipes, settings, certificates and ends of training."""
     about = {read_toml(path)["about"] for path in shipped_recipes()}
     pooling = {f"{name} pooling" for name in POOLERS}
-    return about | pooling | {"validation data", "built-in sentences", PREDICTIONS, "no more data", "source", "target"}
+    return (
+        about
+        | pooling
+        | {"validation data", "built-in sentences", PREDICTIONS, "no more data", "not learning", "source", "target"}
+    )
 
 
 def fields(template: str) -> set[str]:

@@ -66,6 +66,7 @@ class Recipe(Settings):
 
     supports_losses: ClassVar[bool] = False
     """True if `training.loss` may be other than cross-entropy."""
+    supports_class_weights: ClassVar[bool] = False
 
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
@@ -130,6 +131,8 @@ class Recipe(Settings):
     def check_loss(self) -> Self:
         if self.training.loss != "cross_entropy" and not self.supports_losses:
             raise SettingError("training.loss", f"{self.training.loss!r} does not work with task {self.task}")
+        if self.training.class_weights != "none" and not self.supports_class_weights:
+            raise SettingError("training.class_weights", f"works with classification only, not with task {self.task}")
         return self
 
     @model_validator(mode="after")

@@ -85,7 +85,7 @@ def task_of(name: str) -> AnyTask:
 
 
 EXPECTED = {
-    "classes": ["accuracy", "f1", "matthews"],
+    "classes": ["accuracy", "f1", "macro_f1", "matthews"],
     "choice": ["accuracy"],
     "numbers": ["pearson", "spearman"],
     "tags": ["precision", "recall", "f1", "accuracy"],

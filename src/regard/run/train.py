@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, Valida
 from regard.tasks.checks import overlap_warnings
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.tasks.operations import adapt_world, fit_closed_form, some_examples
-from regard.training.advice import Advice, advise
+from regard.training.advice import Advice, advise, not_learning
 from regard.training.checkpoint import TRAINING
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
@@ -36,7 +36,7 @@ from regard.training.log import build_log
 from regard.training.loop import Outcome, fit
 from regard.training.optimizer import build_schedule
 from regard.training.progress import TrainingProgress
-from regard.training.task import Validation, recurrent_state_of
+from regard.training.task import Baseline, Validation, recurrent_state_of
 from regard.training.weights import weights_of
 
 TESTED_EXAMPLES = 1000
@@ -104,7 +104,9 @@ def train(
         steps = PrefetchedSteps(batches, pinned=world.device.type == "cuda")
         log = log or build_log(training, folder, world)
         schedule = build_schedule(training, recipe.model.d_model)
-        objective = Objective(task, valid)
+        baseline = task.checks.baseline(task, train_data, valid.store, valid.examples)
+        post_norm = recipe.model.model_dump().get("norm") == "post"
+        objective = Objective(task, valid, baseline, not_learning(training, recipe.model.d_model, post_norm))
         outcome = fit(objective, model, steps, training, world, run.checkpoints, log, schedule)
         return Trained(run, outcome, valid.examples)
 
@@ -145,6 +147,8 @@ class Objective:
 
     task: AnyTask
     valid: ValidationData[Any]
+    baseline: Baseline | None = None
+    remedy: str = ""
     recurrent_state: dict[str, Tensor] = field(default_factory=dict)
     """The recurrent state that the task carries from batch to batch; empty if it carries none."""
 
@@ -155,7 +159,7 @@ class Objective:
         return self.task.loss(model, batch)
 
     def validate(self, model: nn.Module) -> Validation:
-        return self.task.validate(model, self.valid)
+        return replace(self.task.validate(model, self.valid), baseline=self.baseline, remedy=self.remedy)
 
 
 @contextmanager

@@ -62,6 +62,7 @@ from regard.training.events import TrainRecord as TrainRecord
 from regard.training.events import ValidationRecord as ValidationRecord
 from regard.training.loop import Outcome as Outcome
 from regard.training.settings import TrainingSettings as TrainingSettings
+from regard.training.task import Baseline as Baseline
 from regard.training.task import Sample as Sample
 from regard.training.task import Validation as Validation
 from regard.viz.content import Description as Description

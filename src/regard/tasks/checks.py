@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
@@ -20,18 +22,23 @@ from regard.data.examples import Example
 from regard.data.fields import Fields
 from regard.data.formats import read_examples
 from regard.data.hold_out import read_split
+from regard.errors import UserError
 from regard.files import write_text
 from regard.messages import Message
 from regard.metrics.association import SideModel, independence_z, label_kernel, length_z, text_kernel
 from regard.recipe import Recipe
 from regard.run_files import SPLITS
 from regard.training.advice import Advice
+from regard.training.task import Baseline
 
+Array = npt.NDArray[np.integer[Any]]
 T = TypeVar("T")
 D = TypeVar("D", bound=Sized)
 MIN_COMPARED_WORDS = 8
 """Lines of running text are compared between splits if they have this many words."""
 Pair = tuple[str, str]
+MAX_COUNTED, UNIGRAM_MARGIN = 1_000_000, 0.1
+"""Tokens that a unigram baseline counts, and the share of its loss by which a model that reads must be better."""
 BLOCK = 250
 """Neighbouring pairs that are tested together: pairs of files can be aligned at first and misaligned from a line on."""
 MAX_BLOCKS = 8
@@ -150,6 +157,10 @@ class DoctorHooks(Generic[T, D]):
 
     # ---- model ------------------------------------------------------------------------------------------------------
 
+    def baseline(self, task: T, train: D, valid: D, examples: Sequence[Example]) -> Baseline | None:
+        """The validation score of a model that ignores its input, from tokenised splits and the examples of valid."""
+        return None
+
     def causal_sequence(self, task: T) -> str:
         """The sequence of a batch that is predicted token by token: "source" or "target"; empty if there is none."""
         return ""
@@ -173,15 +184,18 @@ def overlap_warnings(recipe: Recipe, checks: DoctorHooks[T, D]) -> list[Advice]:
     if hasattr(data, "exclude_overlap"):
         return []
     keys: dict[str, set[int]] = {}
+    warnings = []
     for split in ("valid", "test"):
         examples = read_examples(getattr(data, split), data.folder, fields)
-        keys[split] = {hash(key) for example in examples if (key := checks.overlap_key(fields, example))}
+        try:
+            keys[split] = {hash(key) for example in examples if (key := checks.overlap_key(fields, example))}
+        except UserError as error:  # training does not need the test data, and they may come later
+            warnings.append(Advice(error.problem, error.remedy))
     found: dict[str, set[int]] = {split: set() for split, known in keys.items() if known}
     for example in read_split(data, fields, "train") if found else ():
         number = hash(checks.overlap_key(fields, example))
         for split in found:
             found[split] |= {number} & keys[split]
-    warnings = []
     for split, common in found.items():
         shown = {"count": len(common), "total": len(keys[split]), "share": len(common) / len(keys[split])}
         problem = Message(
@@ -198,6 +212,13 @@ def entropy(values: Iterable[Hashable]) -> float:
     """Entropy of the relative frequencies of values, in nats: the least loss of a model that ignores its input."""
     counts = Counter(values)
     return -sum(count / counts.total() * math.log(count / counts.total()) for count in counts.values())
+
+
+def unigram_baseline(train: Array, valid: Array, metric: str = "loss") -> Baseline:
+    """The loss of a model that knows only how often each token occurs: ids of training and validation targets."""
+    counts = np.bincount(np.concatenate([train[:MAX_COUNTED], valid]))  # both: no token of valid has probability 0
+    nll = -float(np.log(counts[valid] / counts.sum()).mean()) if len(valid) else math.inf
+    return Baseline(Message("a unigram model"), metric, nll, UNIGRAM_MARGIN)
 
 
 def pair_warnings(samples: Mapping[str, Sequence[Pair]]) -> list[Advice]:
@@ -281,4 +302,5 @@ def label_warnings(labels: Sequence[str | float], texts: Sequence[str] | None) -
 def majority_advice(label: str, share: float) -> Advice:
     """A warning that one label is so frequent that accuracy says little."""
     problem = Message("a model that always predicts {label!r} is right in {share:.0%}", label=label, share=share)
-    return Advice(problem, Message("accuracy says little: write training.monitor=f1 or matthews"))
+    remedy = Message("accuracy says little: set training.monitor=macro_f1, and try training.class_weights=balanced")
+    return Advice(problem, remedy)

@@ -7,8 +7,10 @@ B inputs, O classes.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
@@ -18,24 +20,35 @@ from torch import Tensor
 from regard.config import Unused
 from regard.data.batch import IGNORE, Batch
 from regard.data.fields import LABELLED_TEXT, SCORED_TEXT, Fields
-from regard.data.inputs import Input
+from regard.data.inputs import Input, Inputs
 from regard.errors import UserError
 from regard.exchange.bert import SEQUENCE_CLASSIFICATION, SEQUENCE_REGRESSION
+from regard.files import write_json
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics import classification as metrics
 from regard.metrics.score import Score
+from regard.reading import read_json
 from regard.recipe import Rules
 from regard.tasks import sizing, tables
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss, label_warnings
 from regard.tasks.encoders import text_input
 from regard.tasks.inputs import check_count
-from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, T, classification_loss, label_ids
+from regard.tasks.labelled import (
+    Labelled,
+    LabelledChecks,
+    LabelledRecipe,
+    T,
+    classification_loss,
+    label_ids,
+)
 from regard.tasks.tables import ERROR_CHARACTERS, MAX_ERRORS, confident_errors
 from regard.training.advice import Advice
+from regard.training.task import Baseline
 from regard.viz.content import Description, Shares, Table, Tables, truncate
 
+CLASS_WEIGHTS = "class_weights.json"
 SHOWN_CLASSES = 5
 """Number of most probable classes on a terminal."""
 MAX_CLASSES, MAX_CONFUSIONS = 30, 10
@@ -52,8 +65,9 @@ class ClassificationRecipe(LabelledRecipe):
     fields: ClassVar[Fields] = LABELLED_TEXT
     defaults = LabelledRecipe.defaults | {"task": "classification", "training.monitor": "accuracy"}
     rules: ClassVar[Rules] = sizing.truncated
-    monitors = ("loss", "f1", "matthews", "accuracy")
+    monitors = ("loss", "f1", "macro_f1", "matthews", "accuracy")
     supports_losses = True
+    supports_class_weights = True
 
 
 class LabelledTextChecks(LabelledChecks[T]):
@@ -69,6 +83,11 @@ class LabelledTextChecks(LabelledChecks[T]):
         texts = None if pairs else [example["text"] for example in train]
         return label_warnings([example["label"] for example in train], texts)
 
+    def baseline(self, task: T, train: Inputs, valid: Inputs, examples: Sequence[Example]) -> Baseline:
+        label, count = Counter(labels_of(examples)).most_common(1)[0]
+        name = Message("predicting {label!r} for every text", label=label)
+        return Baseline(name, "accuracy", 100.0 * count / len(examples))
+
 
 class RegressionChecks(LabelledTextChecks["Regression"]):
     """Hooks for numbers as labels."""
@@ -82,6 +101,9 @@ class RegressionChecks(LabelledTextChecks["Regression"]):
         """A quarter of the variance, which is the loss of the best constant."""
         return 0.25 * float(batch.labels.var(unbiased=False)) or math.inf
 
+    def baseline(self, task: "Regression", train: Inputs, valid: Inputs, examples: Sequence[Example]) -> Baseline:
+        return Baseline(Message("chance"), "pearson", 0.0)
+
 
 @dataclass(frozen=True)
 class Classification(Labelled[ClassificationRecipe]):
@@ -89,6 +111,8 @@ class Classification(Labelled[ClassificationRecipe]):
 
     top: int | None = None
     """Number of classes in `probabilities`; None for all."""
+    class_weights: tuple[float, ...] = ()
+    """The weight of each label in the loss; () for equal weights."""
 
     name = "classification"
     exchange = Exchange("logits", "text-classification", SEQUENCE_CLASSIFICATION)
@@ -105,6 +129,25 @@ class Classification(Labelled[ClassificationRecipe]):
             remedy = "check the label column and `where` in `data.train`"
             raise UserError(problem, remedy, code="one-class", where="data.train")
 
+    @classmethod
+    def artifacts(cls, recipe: ClassificationRecipe) -> tuple[str, ...]:
+        weighted = recipe.training.class_weights == "balanced"
+        return (*super().artifacts(recipe), *([CLASS_WEIGHTS] if weighted else []))
+
+    @classmethod
+    def write_label_data(cls, recipe: ClassificationRecipe, folder: Path, examples: Sequence[Example]) -> None:
+        """Balanced weights N / (O n_c): every class has the same share of the loss, and the mean weight is 1."""
+        if recipe.training.class_weights == "balanced" and not (folder / CLASS_WEIGHTS).exists():
+            counts = Counter(labels_of(examples))
+            values = [len(examples) / (len(counts) * counts[label]) for label in sorted(counts)]
+            write_json(folder / CLASS_WEIGHTS, values)
+
+    @classmethod
+    def load(cls, recipe: ClassificationRecipe, folder: Path) -> Self:
+        path, task = folder / CLASS_WEIGHTS, super().load(recipe, folder)
+        weighted = recipe.training.class_weights == "balanced" and path.exists()
+        return replace(task, class_weights=tuple(read_json(path, list[float]))) if weighted else task
+
     def encode(self, example: Example) -> list[Input]:
         label = label_ids(self.labels).get(example.get("label"), IGNORE)
         return [text_input(self.tokenizer, example, self.recipe.data.max_length, label)]
@@ -112,7 +155,11 @@ class Classification(Labelled[ClassificationRecipe]):
     def criterion(self, logits: Tensor, batch: Batch) -> Loss:
         training = self.recipe.training
         return classification_loss(
-            logits[: len(batch.labels)], batch.labels[:, 0], training.label_smoothing, training.loss
+            logits[: len(batch.labels)],
+            batch.labels[:, 0],
+            training.label_smoothing,
+            training.loss,
+            self.class_weights,
         )
 
     def decode(self, example: Example, inputs: Sequence[Input], logits: Sequence[Tensor]) -> Prediction:
@@ -129,8 +176,10 @@ class Classification(Labelled[ClassificationRecipe]):
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
         pair = labels_of(predictions), labels_of(examples)
         two = len(self.labels) == 2  # then F1 is that of the second class, as for "1" in GLUE
-        scores = metrics.binary_scores(*pair, self.labels[1]) if two else metrics.macro_scores(*pair)
-        return {"accuracy": metrics.accuracy(*pair), "f1": scores["f1"], "matthews": metrics.matthews(*pair)}
+        macro = metrics.macro_scores(*pair)["f1"]
+        f1 = metrics.binary_scores(*pair, self.labels[1])["f1"] if two else macro
+        scores = {"accuracy": metrics.accuracy(*pair), "f1": f1, "macro_f1": replace(macro, name="macro F1")}
+        return scores | {"matthews": metrics.matthews(*pair)}
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
         return {"accuracy": float(example["label"] == prediction["label"])}

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from unicodedata import normalize
 
+import numpy as np
+import torch
 import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
@@ -55,7 +57,7 @@ from regard.text.inputs import InputTokenizer
 from regard.text.settings import BertTextSettings, EncoderTextSettings, TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.settings import TrainingSettings
-from regard.training.task import Validation
+from regard.training.task import Baseline, Validation
 from regard.training.weights import load_weights
 from regard.viz.report import AttentionMap
 
@@ -68,6 +70,8 @@ BERT_TRAINING: dict[str, object] = {
     "training.label_smoothing": 0.0,
 }
 MAX_SHOWN_LABELS = 8
+BASELINE_EXAMPLES, BASELINE_MARGIN = 256, 0.02
+"""Validation examples from which a baseline is computed, and the share of its loss by which a model must be better."""
 HEAD = "head."
 """Prefix of the weights of the head."""
 TOKENIZER, LABELS, INPUTS, EXAMPLES = "tokenizer.json", "labels.json", "inputs.json", "examples"
@@ -162,6 +166,10 @@ class LabelledChecks(DoctorHooks[T, Inputs], Generic[T]):
         lengths = [len(item.ids) + item.truncated for item in task.encode(example)]
         return max(lengths) if task.pooled else sum(lengths)
 
+    def baseline(self, task: T, train: Inputs, valid: Inputs, examples: Sequence[Example]) -> Baseline:
+        some = valid.pad(np.arange(min(len(valid), BASELINE_EXAMPLES)))
+        return Baseline(Message("guessing"), "loss", self.expected_loss(task, some).value, BASELINE_MARGIN)
+
     def expected_loss(self, task: T, batch: Batch) -> ExpectedLoss:
         return ExpectedLoss(math.log(task.outputs), f"ln {task.outputs}")
 
@@ -254,6 +262,7 @@ class Labelled(Task[L, Inputs]):
         if not (folder / INPUTS).exists():
             used = {key for example in splits.train for key in recipe.fields.inputs if key in example}
             write_json(folder / INPUTS, [key for key in recipe.fields.inputs if key in used])
+        cls.write_label_data(recipe, folder, splits.train)
         task = cls.load(recipe, folder)
         task.__dict__["splits"] = splits  # the data files are read once
         return task
@@ -263,6 +272,10 @@ class Labelled(Task[L, Inputs]):
         """The label names that occur in examples, sorted."""
         values = (label for example in examples if cls.has_named_labels for label in cls.checks.label_values(example))
         return sorted({label for label in values if isinstance(label, str)})
+
+    @classmethod
+    def write_label_data(cls, recipe: L, folder: Path, examples: Sequence[Example]) -> None:
+        """Write what else the task learns from the labels of the training examples, unless it is there."""
 
     @classmethod
     def check_labels(cls, labels: Sequence[str]) -> None:
@@ -414,15 +427,19 @@ def is_recurrent(recipe: LabelledRecipe) -> bool:
     return recipe.model.kind in ("recurrent", "elmo")
 
 
-def classification_loss(logits: Tensor, labels: Tensor, smoothing: float = 0.0, name: str = "cross_entropy") -> Loss:
-    """Cross-entropy, or another loss, of (M, O) against classes (M,), summed; a class IGNORE does not count."""
+def classification_loss(
+    logits: Tensor, labels: Tensor, smoothing: float = 0.0, name: str = "cross_entropy", weights: Sequence[float] = ()
+) -> Loss:
+    """Cross-entropy, or another loss, of (M, O) against classes (M,), summed; a class IGNORE does not count. `weights`
+    (O,) multiply the objective of each class, not the negative log-likelihood."""
     if name != "cross_entropy":
         return registered_loss(name, logits, labels, IGNORE)
     classes = labels.long()
     labelled = classes != IGNORE
     cross_entropy = partial(F.cross_entropy, logits.float(), classes, ignore_index=IGNORE, reduction="sum")
-    objective = cross_entropy(label_smoothing=smoothing)
-    nll = cross_entropy() if smoothing else objective
+    weight = torch.tensor(weights, device=logits.device) if weights else None
+    objective = cross_entropy(label_smoothing=smoothing, weight=weight)
+    nll = cross_entropy() if smoothing or weights else objective
     return Loss(objective, labelled.sum(), nll.detach())
 
 

@@ -52,7 +52,7 @@ from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import base, sizing
 from regard.tasks.base import Example, Prediction, Search, Task, ValidationData, share_of
-from regard.tasks.checks import DoctorHooks, entropy
+from regard.tasks.checks import DoctorHooks, entropy, unigram_baseline
 from regard.tasks.encoders import MAX_TOKENS_DRAWN
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names
 from regard.tasks.variants import LANGUAGE_VARIANTS
@@ -61,7 +61,7 @@ from regard.text.settings import TextSettings
 from regard.text.symbols import EOS, PAD
 from regard.text.tokenizer import Tokenizer
 from regard.training.distributed import unwrap
-from regard.training.task import Sample, Validation
+from regard.training.task import Baseline, Sample, Validation
 from regard.viz.content import Block, Description, Shaded
 from regard.viz.report import AttentionMap, attention_maps
 
@@ -185,6 +185,11 @@ class LanguageChecks(DoctorHooks["Language", TokenizedText]):
 
     def max_length(self, task: "Language") -> int:
         return task.recipe.data.bptt
+
+    def baseline(
+        self, task: "Language", train: TokenizedText, valid: TokenizedText, examples: Sequence[Example]
+    ) -> Baseline:
+        return unigram_baseline(train.ids, valid.ids)
 
     def causal_sequence(self, task: "Language") -> str:
         return "source"

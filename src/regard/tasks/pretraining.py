@@ -17,7 +17,7 @@ B inputs, M masked tokens, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -52,7 +52,7 @@ from regard.runtime import World
 from regard.seeding import rng
 from regard.tasks import sizing
 from regard.tasks.base import Example, Exchange, Prediction, Report, Task, ValidationData, is_packed, share_of
-from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy
+from regard.tasks.checks import DoctorHooks, ExpectedLoss, entropy, unigram_baseline
 from regard.tasks.encoders import TextEncoding, encoder_attention, parse_text
 from regard.tasks.inputs import check_count, chunk_examples, copy_tokenizer, require_finite
 from regard.tasks.labelled import BERT_TRAINING, TOKENIZER
@@ -61,7 +61,7 @@ from regard.text.inputs import MaskedTokenizer, TextInput
 from regard.text.settings import BertTextSettings, MaskedTextSettings, TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.advice import Advice
-from regard.training.task import Sample, Validation
+from regard.training.task import Baseline, Sample, Validation
 from regard.viz.content import Block, Description, Shares
 from regard.viz.report import AttentionMap
 from regard.work import recall
@@ -206,6 +206,11 @@ class PretrainingChecks(DoctorHooks["Pretraining", TokenizedDocuments]):
 
     def max_length(self, task: "Pretraining") -> int:
         return task.recipe.data.max_length
+
+    def baseline(
+        self, task: "Pretraining", train: TokenizedDocuments, valid: TokenizedDocuments, examples: Sequence[Example]
+    ) -> Baseline:
+        return unigram_baseline(train.tokens, valid.tokens, "nll")
 
     def expected_loss(self, task: "Pretraining", batch: Batch) -> ExpectedLoss:
         return ExpectedLoss(math.log(len(task.tokenizer)), "ln V")

@@ -46,19 +46,21 @@ from regard.recipe import Recipe, Rules
 from regard.runtime import World
 from regard.tasks import base, sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Report, Search, Task, ValidationData
-from regard.tasks.checks import DoctorHooks, ExpectedLoss
+from regard.tasks.checks import DoctorHooks, ExpectedLoss, unigram_baseline
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_spans
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
 from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
 from regard.text.settings import PairTextSettings, TextSettings
 from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, language_tag
 from regard.text.tokenizer import Span, Tokenizer
-from regard.training.task import Validation
+from regard.training.task import Baseline, Validation
 from regard.viz.report import AttentionMap, attention_maps
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
 JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
 CHUNK_LINES = 4096
+MAX_COUNTED_PAIRS = 20_000
+"""Training pairs in which tokens are counted for the unigram baseline."""
 """Sentences among which those of similar length are decoded together."""
 
 
@@ -161,6 +163,10 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
 
     def causal_sequence(self, task: T) -> str:
         return task.writing.causal_sequence
+
+    def baseline(self, task: T, train: Pairs, valid: Pairs, examples: Sequence[Example]) -> Baseline:
+        some = np.arange(min(len(train), MAX_COUNTED_PAIRS))
+        return unigram_baseline(train.at_epoch(0).targets(some)[0], valid.targets(np.arange(len(valid)))[0])
 
     def expected_loss(self, task: T, batch: Batch) -> ExpectedLoss | None:
         return task.writing.expected_loss(batch, len(task.tgt_tokenizer), task.recipe.model.length_limit)

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch
 from regard.data.fields import TAGGED_WORDS, Fields
-from regard.data.inputs import Input
+from regard.data.inputs import Input, Inputs
 from regard.exchange.bert import TOKEN_CLASSIFICATION
 from regard.losses.crossentropy import Loss
 from regard.messages import Message
@@ -45,11 +45,21 @@ from regard.metrics.spans import (
 )
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.bio import best_sequence, can_constrain, transitions
+from regard.tasks.checks import entropy
 from regard.tasks.encoders import words_of
-from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, classification_loss, is_recurrent, label_ids
+from regard.tasks.labelled import (
+    BASELINE_MARGIN,
+    Labelled,
+    LabelledChecks,
+    LabelledRecipe,
+    classification_loss,
+    is_recurrent,
+    label_ids,
+)
 from regard.tasks.tables import MAX_ERRORS, confusion_matrix, counts_table, frequent_pairs
 from regard.text.inputs import Encoding
 from regard.training.advice import Advice
+from regard.training.task import Baseline
 from regard.viz.content import Description, Marked, Tables, truncate
 
 NO_ENTITY = "–"
@@ -96,6 +106,11 @@ class TaggingChecks(LabelledChecks["Tagging"]):
         else:
             return None
         return [Advice(problem, remedy)]
+
+    def baseline(self, task: "Tagging", train: Inputs, valid: Inputs, examples: Sequence[Example]) -> Baseline:
+        """A model that knows only how often each tag occurs."""
+        tags = [tag for example in examples for tag in self.label_values(example)]
+        return Baseline(Message("a model that ignores the words"), "loss", entropy(tags), BASELINE_MARGIN)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """Warnings before training: settings that are valid and still unlikely to work."""
 
 import math
+import statistics
 from typing import NamedTuple
 
-from regard.messages import Message
+from regard.messages import Message, join_messages
 from regard.training.optimizer import build_schedule
 from regard.training.settings import TrainingSettings
 
@@ -13,6 +14,11 @@ small models here; from trained weights 0.0014 for BERT."""
 MIN_RATE = 1e-4
 """Of the peak learning rate of a model with random weights."""
 MAX_EPOCHS, USUAL_EPOCHS = 300, 50
+LIKELY = 8
+"""A learning rate above this part of MAX_RATE is the likely reason of a training that learns nothing."""
+RISE, MIN_RISE, EXPLODED, USUAL_LINES = 0.25, 0.5, 100, 5
+"""A loss diverges if it rises by this share of the lowest one, and by this many nats; a gradient norm explodes if it is
+this many times the median of this many lines before it."""
 
 
 class Advice(NamedTuple):
@@ -33,6 +39,40 @@ def advise(settings: TrainingSettings, d_model: int, epoch: float | None, fine_t
         None if epoch is None else _epochs(settings, epoch),
     ]
     return [advice for advice in warnings if advice is not None]
+
+
+class LossWatch:
+    """Says when a training loss diverges or a gradient norm explodes, once for each time it happens."""
+
+    def __init__(self) -> None:
+        self._lowest, self._norms, self._high = math.inf, list[float](), 0
+
+    def add(self, nll: float, norm: float) -> Message | None:
+        """Add a log line; return a warning if it is the second far above the lowest loss, or has a huge gradient."""
+        usual = statistics.median(self._norms[-USUAL_LINES:]) if len(self._norms) >= USUAL_LINES else math.inf
+        self._norms.append(norm)
+        self._high = self._high + 1 if nll > self._lowest + max(MIN_RISE, RISE * self._lowest) else 0
+        self._lowest = min(self._lowest, nll)
+        if self._high == 2:
+            values = {"nll": nll, "lowest": self._lowest}
+            return Message("the training loss diverges: nll {nll:.4g} after {lowest:.4g}", **values)
+        if norm > EXPLODED * usual:
+            return Message("the gradient norm explodes: {norm:.3g} after {usual:.3g}", norm=norm, usual=usual)
+        return None
+
+
+def not_learning(settings: TrainingSettings, d_model: int, post_norm: bool) -> str:
+    """What to try if a model learns nothing, the likely reason first. `settings` are in steps."""
+    peak, width = peak_rate(settings, d_model), math.sqrt(max(1, d_model))
+    rates = Message("a lower training.learning_rate (it rises to {peak:.2g})", peak=peak)
+    higher = Message("a higher training.learning_rate (it rises to {peak:.2g} only)", peak=peak)
+    tries = [rates] if settings.optimizer == "adam" and peak > MAX_RATE / LIKELY / width else []
+    tries += [higher] if settings.optimizer == "adam" and peak < MIN_RATE else []
+    if post_norm:
+        tries += [Message('a longer training.warmup, or model.norm = "pre"')]
+    tries += [] if tries else [rates]
+    check = Message("check with `regard doctor` that targets or labels belong to their inputs")
+    return Message("try {tries}; {check}", tries=join_messages(", ", tries), check=check)
 
 
 def peak_rate(settings: TrainingSettings, d_model: int) -> float:

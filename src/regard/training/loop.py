@@ -4,6 +4,7 @@ The loss of a step is (the objective summed over all target tokens of the step) 
 the division into ranks and micro-batches: one rank with four micro-batches computes the same as four ranks with one.
 """
 
+import math
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -14,8 +15,10 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.messages import Message, join_messages
 from regard.runtime import World, autocast
 from regard.training import events
+from regard.training.advice import LossWatch
 from regard.training.checkpoint import Checkpoints
 from regard.training.distributed import all_reduce_max, broadcast_from_rank0, unwrap
 from regard.training.interruption import Interruption
@@ -25,7 +28,10 @@ from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step, without_compilation
 from regard.training.task import B, Steps, Trainable, TrainingStep, Validation, recurrent_state_of
 
-Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "interrupted", "no more data"]
+Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "not learning", "interrupted", "no more data"]
+
+MAX_NOT_LEARNING = 2
+"""Validations in a row that are no better than a baseline, before training stops."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,7 @@ class _Loop(Generic[B]):
         self.notes = self.state.resume(checkpoints)
         self.progress, self.accumulator = self.state.progress, self.state.accumulator
         self.norm = torch.zeros(())
+        self.watch = LossWatch()
         self.train_step = build_train_step(task, model, self.state, settings, world)
         self._first_step, self._seconds_before = self.progress.step, self.progress.seconds
         self._began = time.monotonic()
@@ -138,6 +145,8 @@ class _Loop(Generic[B]):
             return "max_epochs"
         if settings.patience and progress.bad_validations >= settings.patience:
             return "patience"
+        if settings.stop_if_not_learning and progress.not_learning >= MAX_NOT_LEARNING:
+            return "not learning"
         return (None, "max_minutes", "interrupted")[request]
 
     def report(self) -> None:
@@ -155,10 +164,14 @@ class _Loop(Generic[B]):
             remedy = f"write one of {', '.join(sorted(validation.metrics))}"
             raise UserError(problem, remedy, code="invalid-setting", where="training.monitor")
         progress = self.progress
+        if progress.step >= self.settings.warmup:
+            progress.compare(validation.baseline, validation.metrics)
         is_best = progress.record_validation(validation.metrics)
         self._tick()
         samples = list(validation.samples)[: self.settings.samples]
         self.send(events.ValidationRecord(progress.step, progress.metrics, is_best, progress.seconds, samples))
+        if progress.not_learning:
+            self._warn(validation)
         self.accumulator.resume()
         return is_best
 
@@ -177,6 +190,24 @@ class _Loop(Generic[B]):
                 self.validate()
                 self.state.saved_step = -1  # `save` writes this step again
         self.save()
+
+    def _warn(self, validation: Validation) -> None:
+        """Say that the model is no better than the baseline, and what happens at the next such validation."""
+        baseline, progress = validation.baseline, self.progress
+        if baseline is None:
+            return
+        facts = {"step": progress.step, "baseline": baseline.name, "metric": baseline.metric, "value": baseline.value}
+        score = validation.metrics.get(baseline.metric, math.nan)
+        problem = Message(
+            "after {step:,} steps the model is no better than {baseline}: {metric} {score:.4g} against {value:.4g}",
+            score=score, **facts,
+        )  # fmt: skip
+        remedy = validation.remedy
+        if self.settings.stop_if_not_learning:
+            now = Message("training stops; to continue, set training.stop_if_not_learning=false")
+            then = Message("training stops if the next validation is no better (training.stop_if_not_learning)")
+            remedy = join_messages("\n  ", [remedy, now if progress.not_learning >= MAX_NOT_LEARNING else then])
+        self.send(events.Note(Message("warning: {problem}\n  {remedy}", problem=problem, remedy=remedy)))
 
     def _evaluate(self) -> Validation:
         model = self.state.model
@@ -206,6 +237,8 @@ class _Loop(Generic[B]):
             seconds_left=self._seconds_left(),
         )
         self.send(record)
+        if (problem := self.watch.add(nll, record.gradient_norm)) is not None:
+            self.send(events.Note(Message("warning: {problem}", problem=problem)))
 
     def _seconds_left(self) -> float:
         """Estimate the time until the first limit, at the speed so far."""

@@ -13,9 +13,12 @@ from regard.reading import check_dataclass
 from regard.runtime import World
 from regard.training.distributed import all_reduce_max, all_reduce_sum
 from regard.training.settings import improves
+from regard.training.task import Baseline
 
 WINDOW = {"objective", "nll", "count", "tokens", "seconds"}
 """The sums of a log line."""
+FALLING = 0.01
+"""A validation loss that is lower by this share than the last one is falling."""
 RANDOM_WEIGHTS = "random_weights"
 """The key of an import's checkpoint for the names of weights that were filled with random values."""
 
@@ -36,6 +39,8 @@ class TrainingProgress:
     """The validation loss of the best checkpoint, which decides between equal scores."""
     bad_validations: int = 0
     """Validations since the best one, for early stopping."""
+    not_learning: int = 0
+    """Validations in a row that were no better than the baseline, from the last one on whose loss fell."""
     score: float | None = None
     """The monitored metric of the last validation."""
     validated_step: int = 0
@@ -63,6 +68,16 @@ class TrainingProgress:
             self.best = self.best_step = self.best_loss = self.score = None
             self.bad_validations = 0
         self.monitor = monitor
+
+    def compare(self, baseline: Baseline | None, metrics: dict[str, float]) -> None:
+        """Count validations without learning, before `record_validation`; a loss that still falls is learning."""
+        before, loss = self.metrics.get("loss"), metrics.get("loss")
+        if baseline is None or baseline.is_beaten(metrics):
+            self.not_learning = 0
+        elif before is not None and loss is not None and loss < (1 - FALLING) * before:
+            self.not_learning = 1
+        else:
+            self.not_learning += 1
 
     def record_validation(self, metrics: dict[str, float]) -> bool:
         """Record the metrics of this step; return True if its checkpoint is the best one so far.

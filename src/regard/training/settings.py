@@ -66,6 +66,11 @@ class TrainingSettings(Settings):
     label_smoothing: float = Field(
         0.1, ge=0, lt=1, description="label smoothing: probability spread over the vocabulary"
     )
+    class_weights: Literal["none", "balanced"] = Field(
+        "none",
+        description="only with classification: class weights in the loss; balanced: each class counts equally, "
+        "however many examples it has",
+    )
     r_drop: float = Field(0.0, ge=0, description="R-Drop: weight of the KL term (Liang et al. 2021); 0 = off")
     ema: float = Field(
         0.0,
@@ -81,6 +86,9 @@ class TrainingSettings(Settings):
     monitor: str = Field("loss", description="validation metric that selects the best checkpoint")
     patience: int = Field(
         0, ge=0, description="maximum number of validations without improvement (early stopping); 0 = off"
+    )
+    stop_if_not_learning: bool = Field(
+        True, description="stop at the second validation that is no better than a model that ignores its input"
     )
     samples: int = Field(3, ge=0, description="number of sample outputs to show at every validation")
     tensorboard: bool = Field(False, description="write TensorBoard logs")

@@ -1,11 +1,14 @@
 """Protocols of training: what a task, its batches and its losses must offer. No task is named here."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+
+from regard.training.settings import LOWER_IS_BETTER
 
 
 class TrainingBatch(Protocol):
@@ -44,12 +47,32 @@ class Sample(NamedTuple):
     output: str
 
 
+class Baseline(NamedTuple):
+    """The score of a model that ignores its input; a model that learns is soon better."""
+
+    name: str
+    metric: str
+    value: float
+    margin: float = 0.0
+    """The share of `value` by which a loss must be lower to count as better."""
+
+    def is_beaten(self, metrics: Mapping[str, float]) -> bool:
+        """True if a model with these validation metrics has learnt more than the baseline knows."""
+        score = metrics.get(self.metric, math.inf)
+        if self.metric in LOWER_IS_BETTER:
+            return score < (1 - self.margin) * self.value
+        return score > self.value + 1e-9
+
+
 @dataclass(frozen=True)
 class Validation:
-    """Result of a validation: metrics by name, and a few samples."""
+    """Result of a validation: metrics by name, a few samples, and what a model without learning would reach."""
 
     metrics: dict[str, float]
     samples: Sequence[tuple[str, str, str]] = field(default_factory=list)
+    baseline: Baseline | None = None
+    remedy: str = ""
+    """What to try if the model is no better than the baseline."""
 
 
 class Trainable(Protocol[B_contra]):
