@@ -38,21 +38,7 @@ def align(
     save: Annotated[bool, Option("--save", help="Save the best head for translating documents.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a translation run's cross-attention as a word alignment.
-
-    You see for every head: the entropy of the weights, the share of source tokens that the weights cover, and the
-    agreement with other heads. On the builtin corpora, whose alignments are exact, you also see the alignment error
-    rate (AER). Add `--output` to write the links of the best head (or of `--layer` and `--head`) in the Pharaoh format:
-    source-target, from 0. `--save` needs no exact alignments: it chooses the head that best links the names, numbers
-    and punctuation marks that a sentence and its translation share.
-
-    \b
-    Examples:
-      regard align runs/numbers
-      regard align runs/de --src news.en --tgt news.de -o news.align
-      regard align runs/de --layer 5 -o test.align --by tokens
-      regard align runs/de --save --sentences 1000
-    """
+    """Measure a translation run's cross-attention as a word alignment."""
     from regard.files import require_writable
     from regard.ladder.alignment import evaluate_alignment, gold_alignments
 

@@ -1,10 +1,13 @@
 """The program `regard` with all commands. A command is built when it is used, so that `regard --help` is fast."""
 
 import os
+import tomllib
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
+from textwrap import indent
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -15,6 +18,7 @@ from typer.main import get_command
 from regard import __version__
 from regard.cli.shell import COMMANDS, GROUPS
 
+HELP = Path(__file__).with_name("help.toml")
 DISTRIBUTED = ("demo", "train", "ladder", "doctor")
 """Commands that torchrun can start in several processes."""
 
@@ -99,8 +103,16 @@ def build_command(name: str) -> Click:
 
     single = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     function = with_completion(expand_groups(find_function(name)))
-    single.command(name, cls=Command, context_settings=CONTEXT)(function)
+    single.command(name, cls=Command, context_settings=CONTEXT, help=help_text(name))(function)
     return get_command(single)
+
+
+def help_text(name: str) -> str:
+    """The docstring of a command, then its text and examples in help.toml."""
+    summary, texts = find_function(name).__doc__ or "", tomllib.loads(HELP.read_text(encoding="utf-8"))
+    if name not in texts:
+        return summary
+    return f"{summary}\n\n{texts[name]['about']}\n\b\nExamples:\n{indent(texts[name]['examples'], '  ')}"
 
 
 app = typer.Typer(

@@ -27,18 +27,7 @@ def average(
     validate: Annotated[bool, Option(help="Compare the average with the best checkpoint on validation data.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Average the weights of a run's last checkpoints.
-
-    The average is a new checkpoint named averaged. It is often slightly better than each of the checkpoints, without
-    further training (Vaswani et al. 2017, section 6.1), but not if some are from early in training. So the average is
-    validated and compared with the best checkpoint. Set `training.keep` to keep more checkpoints of a run.
-
-    \b
-    Examples:
-      regard average runs/de
-      regard average runs/de --last 3
-      regard translate runs/de --checkpoint averaged < input.txt
-    """
+    """Average the weights of a run's last checkpoints."""
     from regard.run.run import Run
     from regard.training.averaging import average_checkpoints
 

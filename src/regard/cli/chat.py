@@ -25,23 +25,7 @@ RESET, WHY, QUIT = "/reset", "/why", "/quit"
 
 
 def chat(run: RunFolder, search: ChatOptions, model: ModelOptions, as_json: AsJson = False) -> None:
-    """Talk with a run that was trained on dialogues.
-
-    The model replies to each line and reads as many of the last turns as in training. Replies are sampled as the recipe
-    says, unless you set options; the same lines with the same `--seed` give the same conversation. Type /reset to start
-    again, /why to see the attention behind the last reply (a row is an output token, a column a token that the model
-    read, ␉ separates turns), and /quit, Ctrl-D or Ctrl-C to end. With `--json`, a reply is one object: turn, message,
-    source (what the model read), reply, score and finished. Without a terminal, each line of stdin gives one line of
-    stdout: the reply, or an empty line for an empty line or a command; /why then draws on stderr, or prints the weights
-    as one object with `--json`.
-
-    \b
-    Examples:
-      regard chat runs/self-dialogue
-      regard chat runs/self-dialogue --temperature 0.7 --top-p 0.9 --seed 7
-      regard chat runs/self-dialogue --search greedy
-      echo "Do you like music?" | regard chat runs/self-dialogue --json
-    """
+    """Talk with a run that was trained on dialogues."""
     from regard.run.chat import Conversation
 
     conversation = Conversation(model.load_translator(run), **search.changes())

@@ -19,16 +19,7 @@ def compress(
     ] = "best",
     as_json: AsJson = False,
 ) -> None:
-    """Write a small copy of a run: 8-bit weights, without training state and data.
-
-    The copy is a run that every command can use, a quarter of the size. Weights become 32-bit numbers again when they
-    are read, so all engines give the same predictions. Evaluate the copy before you publish it.
-
-    \b
-    Examples:
-      regard compress runs/de --folder de-small
-      regard evaluate de-small --src test.en --tgt test.de
-    """
+    """Write a small copy of a run: 8-bit weights, without training state and data."""
     from dataclasses import asdict
 
     from regard.run.compressing import compress as write_copy

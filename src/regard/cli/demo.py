@@ -53,19 +53,7 @@ def demo(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a small Transformer in a minute or two on a laptop.
-
-    The model learns to write dates in fifteen languages as ISO 8601, or English number words in German. The data is
-    generated. The demo evaluates the model on dates (or numbers) that are not in the training data, draws attention
-    weights, and writes a page with everything to the run folder. An earlier demo in the same folder is replaced.
-
-    \b
-    Examples:
-      regard demo
-      regard demo numbers
-      regard demo --quick
-      regard demo dates training.max_steps=200 --folder runs/quick
-    """
+    """Train a small Transformer in a minute or two on a laptop."""
     from regard.files import write_json
     from regard.run.model import Translator
     from regard.run.report import evaluation_report

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -13,9 +13,6 @@ from regard.cli.streams import interruptible
 from regard.errors import UserError
 from regard.messages import Message
 from regard.run_files import SPLITS
-
-if TYPE_CHECKING:
-    pass
 
 
 def distill(
@@ -31,20 +28,7 @@ def distill(
     target: TargetLanguage = None,
     as_json: AsJson = False,
 ) -> None:
-    """Translate a run's training data, to train a student on the translations.
-
-    A corpus translates similar sentences differently; the teacher always translates them alike, which is easier to
-    learn (Kim & Rush 2016). Models that predict all tokens at once (`model.kind = "mask-predict"`) need such data most.
-    FOLDER gets train.src and train.tgt, one sentence per line, and a manifest that says how the files were made. A
-    teacher of several languages gives files for each direction, e.g. train.en-de.src. To continue after an
-    interruption, repeat the command.
-
-    \b
-    Examples:
-      regard distill runs/de
-      regard distill runs/de --beam 4 --folder data/distilled
-      regard distill runs/de runs/de-2 runs/de-3 --folder data/distilled     an ensemble is the teacher
-    """
+    """Translate a run's training data, to train a student on the translations."""
     from regard.run.distill import distill as distill_split
     from regard.run.distill import select_directions
 

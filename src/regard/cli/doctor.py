@@ -33,19 +33,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a recipe before training.
-
-    Checks the data (files, overlap of splits, shuffled or exchanged targets, labels, filters, tokenizer, lengths), the
-    model (first loss, leaks, gradients, overfitting one batch), the schedule (warm-up, learning rate, epochs) and the
-    resources (memory, disk, time). Each check passes, warns or fails, with a remedy. Nothing is written to the folder
-    of the run. The exit status is 1 if a check failed.
-
-    \b
-    Examples:
-      regard doctor my.toml
-      regard doctor my.toml training.batch_tokens=16384 --quick
-      regard doctor my.toml && regard train my.toml
-    """
+    """Check a recipe before training."""
     from regard.doctor.check import healthy, to_json
     from regard.doctor.examine import examine
 

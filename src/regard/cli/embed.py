@@ -55,20 +55,7 @@ def embed(
     output: OutputFile = STDIO,
     weights: WeightOptions,
 ) -> None:
-    """Compute a vector for each text with a run's text encoder.
-
-    Each input line is a text, "text TAB second text", or JSON {"text": "..."}. In a .csv, .tsv, .json or .jsonl file,
-    the recipe names the columns; otherwise they are text and pair. Output formats: jsonl has one object per line, the
-    input and its embedding, or with `--pool tokens` the tokens and a vector for each. npy is one matrix with a row per
-    text. npz has embeddings (all tokens x width), offsets (each text's first token, and the end) and tokens. All runs
-    of pretraining and of labelled tasks have a text encoder, and so do imported text encoders.
-
-    \b
-    Examples:
-      regard embed runs/minilm "How are vectors made?" --normalize
-      regard embed runs/minilm -i texts.txt -o texts.npy
-      regard embed runs/bert --layers "-4:" --pool tokens -i texts.txt -o texts.npz
-    """
+    """Compute a vector for each text with a run's text encoder."""
     from regard.run.embedding import Features, text_encoding
 
     check_output(output, input_)

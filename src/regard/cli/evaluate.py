@@ -49,22 +49,7 @@ def evaluate(
     page: Page = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a run on test data.
-
-    Translation: BLEU, chrF and TER by sacreBLEU, exact match and perplexity. Language models: perplexity per token and
-    per word, and bits per character. Parsing: labelled brackets as EVALB counts them. Labelled tasks: accuracy, F1,
-    correlations, entity scores or SQuAD scores. Each score says how it was computed, and no example is left out. Add
-    `--against` to compare two runs with a paired bootstrap test. Scores, examples and predictions are written as JSON.
-
-    \b
-    Examples:
-      regard evaluate runs/de
-      regard evaluate runs/de --on valid --checkpoint averaged --beam 8
-      regard evaluate runs/zh --src news.en --tgt news.zh --tokenize zh
-      regard evaluate translator --src news.en --tgt news.de --from en --to de
-      regard evaluate runs/de --against runs/de-old --report de.html
-      regard evaluate runs/wikitext-2-lstm --file other.txt
-    """
+    """Score a run on test data."""
     from regard.files import require_writable, write_json
 
     evaluated, base = model.load(run), None

@@ -62,24 +62,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export a run's model to another library, with a certificate.
-
-    `--to huggingface` takes a BERT with any task's head, or a Transformer, which becomes MarianMTModel or
-    PegasusForConditionalGeneration. `--to ctranslate2` takes a standard Transformer, `--to onnx` and
-    `--to torch-export` take Transformers, BERT and recurrent models for every task. README.md in the folder has a
-    script that runs the model without regard.
-
-    Both models then read the same examples. certificate.json states the largest difference between their logits, the
-    share of identical outputs, scores, size and speed. If a value is outside its bounds, the export fails and writes
-    nothing. The default bounds are 0.001, 99 % and 0.1 points for 32-bit weights; 5, 50 % and 1 point for 8 bits.
-
-    \b
-    Examples:
-      regard export runs/de --folder de-marian
-      regard export runs/de --to ctranslate2 --quantization int8 --folder de-int8
-      regard export runs/de --to onnx --folder de-onnx
-      regard export --check de-onnx
-    """
+    """Export a run's model to another library, with a certificate."""
     from regard.export.targets import TARGETS
     from regard.run.exported_engine import EXPORTS
     from regard.run.exporting import check_export, export_run

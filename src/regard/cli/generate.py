@@ -21,20 +21,7 @@ def generate(
     output: OutputFile = STDIO,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a text with a language model.
-
-    A text ends with its line. The prompt may be empty. Texts are sampled, unless the recipe or an option
-    sets a different search; the same `--seed` gives the same texts. With `--json`, each prompt gives one object: prompt
-    and texts, each with log-probability, finished (true if the line ended) and looped (true if the text repeated itself
-    and was cut).
-
-    \b
-    Examples:
-      regard generate runs/wikitext-2-lstm "The capital of"
-      regard generate runs/wikitext-2-lstm "" --nbest 5 --temperature 0.8 --seed 7
-      regard generate runs/wikitext-2-lstm "The capital of" --search greedy --max-length 200
-      regard generate runs/wikitext-2-lstm --json < prompts.txt
-    """
+    """Continue a text with a language model."""
     check_output(output, input_)
     check_one_input(PROMPT=prompt is not None, **{"--input": input_ != STDIO})
     model, options = weights.load(run, task="language"), search.changes()

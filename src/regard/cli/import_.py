@@ -29,20 +29,7 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run from a model of Hugging Face or Marian: BERT, RoBERTa, DistilBERT, GPT-2, T5, Marian or Pegasus.
-
-    config.json decides the task of the run: a pretrained BERT is a run of pretraining, a BERT with an output layer one
-    of classification, regression, tagging, answering or choice, a GPT-2 one of language, a T5, Marian or Pegasus one of
-    translation. Nothing is downloaded: MODEL is a local folder as save_pretrained writes it, or one with Marian's own
-    files, such as Firefox's translators: model.npz or model.*.bin, and vocab.*.spm.
-
-    \b
-    Examples:
-      regard import models/bert-base-uncased --folder runs/bert
-      regard import models/opus-mt-de-en --folder runs/de-en
-      regard import models/firefox-enpt --folder runs/en-pt
-      regard translate runs/de-en < input.txt
-    """
+    """Make a run from a model of Hugging Face or Marian: BERT, RoBERTa, DistilBERT, GPT-2, T5, Marian or Pegasus."""
     from regard.run.importing import import_model
 
     folder = folder or Path("runs") / (model.absolute().name or "imported")

@@ -15,17 +15,7 @@ if TYPE_CHECKING:
 
 
 def info(run: RunFolder, as_json: AsJson = False) -> None:
-    """Describe a run: task, data, size, training, best score, settings.
-
-    Only settings that differ from the defaults are listed; RUN/recipe.toml has all. The state is "finished" if training
-    reached a limit, "stopped" if training can continue, "in use" while a command works in the folder. The best score is
-    from validation; `regard evaluate` scores test data.
-
-    \b
-    Examples:
-      regard info runs/de
-      regard info runs/de --json
-    """
+    """Describe a run: task, data, size, training, best score, settings."""
     from regard.run.facts import changed_settings, read_facts, require_run
     from regard.run_files import find_run
 

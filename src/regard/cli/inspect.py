@@ -38,23 +38,7 @@ def inspect(
     ] = None,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Show a model's attention weights for one example.
-
-    The terminal shows the prediction and a heat map: a row is a token that attends, a column a token attended to. For
-    translation and parsing, output tokens attend to the source; in a language model, each token attends to earlier
-    ones; in other tasks, the tokens of the text attend to each other, or the pooling attends to them.
-
-    The HTML page is one file that works offline: every layer and head, each head's arithmetic step by step, and for
-    translation the alignment, the best outputs and the beam (with a pivot language, of the second translation).
-
-    \b
-    Examples:
-      regard inspect runs/dates "Sunday, November 15, 2026" --figure attention.pdf
-      regard inspect translator "A dog runs." --to de --figure heads.png --all-heads --title ""
-      regard inspect runs/de "A dog runs." --target "Ein Hund rennt." --json
-      regard inspect translator "A dog runs." --to de --html dog.html
-      regard inspect runs/sst-2 "A film to remember." --layer 3 --head 2
-    """
+    """Show a model's attention weights for one example."""
     from regard.run.page_data import nbest_options
     from regard.viz.terminal import draw
 

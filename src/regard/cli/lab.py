@@ -50,23 +50,7 @@ def lab(
     write: Write = None,
     as_json: AsJson = False,
 ) -> None:
-    """List, run or show experiments: a question, a hypothesis, numbers, a verdict.
-
-    Each experiment answers a question about attention models (why several heads? why a mask?) with models that train
-    in seconds on a CPU: three seeds, mean and spread, and a verdict that is computed from the numbers: confirmed,
-    refuted or not decided. FOLDER has NAME.json (all numbers), NAME.svg and NAME.zh.svg for each, and lab.html, a page
-    with all of them and their code. Ctrl-C stops; the same command continues. Finished experiments are not repeated
-    while their code is the same.
-
-    \b
-    Examples:
-      regard lab                                         list the experiments, with the last verdicts
-      regard lab heads                                   run one
-      regard lab heads --show                            show its last result
-      regard lab --all --jobs 4                          run all that are not finished
-      regard lab --all --quick                           run all in minutes, with one seed and few steps
-      regard lab --write docs/lab                        write a Markdown page for each experiment
-    """
+    """List, run or show experiments: a question, a hypothesis, numbers, a verdict."""
     from regard.cli.lab_output import print_list, print_outcomes, write_all_pages
     from regard.lab.experiment import Effort
     from regard.lab.registry import all_experiments, by_topic, find_experiment

@@ -45,19 +45,7 @@ def ladder(
     engine: Annotated[str, Option(metavar="readable|torch", help="Engine for measuring decoding speed.")] = "readable",
     as_json: AsJson = False,
 ) -> None:
-    """Train variants of a model on the same data, and compare them.
-
-    All variants have the same data and budget, and the same measurements: scores, perplexity, alignment, speed and
-    attention. Each variant is a run in FOLDER/VARIANT-seedN. Finished runs are not repeated,
-    so repeat the command to continue a stopped ladder. The results are also in ladder.md, ladder.json and ladder.html.
-
-    \b
-    Examples:
-      regard ladder
-      regard ladder numbers --variants bahdanau,luong,transformer --seeds 1,2,3 --steps 300
-      regard ladder multi30k-en-de luong:model.d_model=512 --minutes 2 --engine torch
-      regard ladder wikitext-2-lstm --minutes 4          language models, from n-grams to the Transformer
-    """
+    """Train variants of a model on the same data, and compare them."""
     from regard.ladder.ladder import Interrupted, open_ladder, run_ladder
     from regard.ladder.measuring import Measurement
     from regard.tasks.registry import load_recipe

@@ -59,31 +59,7 @@ def predict(
     as_json: opt.AsJson = False,
     model: opt.ModelOptions,
 ) -> None:
-    """Predict with a run of any task: classes, tags, answers, trees, translations and so on.
-
-    TEXT, and each line of stdin or of a .txt file, is one example: JSON with the task's keys, or plain text. Plain text
-    is a text for classification and regression ("text TAB second text" if the run was trained with pairs), a sentence
-    for tagging and dependencies, "question TAB context" for answering, "text TAB choice TAB choice ..." for choice, a
-    text with [MASK] for pretraining, and a text for translation, language models and parsing. An empty line has an
-    empty prediction.
-
-    In a .csv, .tsv, .json or .jsonl file, the recipe or `--columns` names the columns; labels are ignored. Each example
-    gives one JSON object: the example and its prediction, in order. For a table, set `--output` to FILE.csv, FILE.tsv
-    or FILE.json: it has the input's columns and the prediction's. Dependency trees are printed as CoNLL-U, constituency
-    trees as brackets on one line (XX is a part of speech that the model does not predict), or as JSON with `--json` or
-    `--output FILE.jsonl`. On a terminal, TEXT gives a drawing; without any input, you are asked for examples.
-
-    \b
-    Examples:
-      regard predict runs/sst-2 "A film to remember."
-      regard predict runs/sst-2 -i reviews.txt -o predictions.jsonl
-      regard predict runs/sst-2 -i reviews.csv --columns text=review -o predictions.csv
-      regard predict runs/squad '{"question": "Who?", "context": "Ada was."}' --nbest 3
-      regard predict runs/bert "Paris is the [MASK] of France."
-      regard predict runs/wnut17 --interactive
-      regard predict runs/gum --split "Don't you see it?" --figure tree.pdf
-      regard predict runs/gum -i sentences.txt -o sentences.ptb --beam 4
-    """
+    """Predict with a run of any task: classes, tags, answers, trees, translations and so on."""
     check_output(output, input_)
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO, "--interactive": interactive})
     check_one_input(**{"--json": as_json, f"--output {output}": is_table_name(output)})

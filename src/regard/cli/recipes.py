@@ -21,20 +21,7 @@ def recipes(
     settings: Annotated[bool, Option("--settings", help="List settings with type, default and meaning.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the bundled recipes, or all settings.
-
-    A recipe is a TOML file with the settings of a training. To write your own, save a bundled one and change it. With
-    `--settings`, each NAME is a task, a recipe, a model kind, a group of settings or the beginning of a setting's name;
-    the settings that match all names are listed.
-
-    \b
-    Examples:
-      regard recipes
-      regard recipes dates > my.toml
-      regard recipes --settings training
-      regard recipes --settings classification model
-      regard recipes --settings wikitext-2-lstm training.max
-    """
+    """List the bundled recipes, or all settings."""
     names = names or []
     if settings:
         show_settings(names, as_json)

@@ -20,16 +20,7 @@ def runs(
     folder: Annotated[Path, Argument(metavar="FOLDER", help="Folder that contains the runs.")] = Path("runs"),
     as_json: AsJson = False,
 ) -> None:
-    """List the runs in a folder: task, model, step, best score, state.
-
-    The score is the best one in validation. `regard info RUN` describes one run and `regard help info` explains the
-    states. The runs of a ladder are listed too.
-
-    \b
-    Examples:
-      regard runs
-      regard runs experiments --json
-    """
+    """List the runs in a folder: task, model, step, best score, state."""
     from regard.run.facts import find_runs, read_facts
 
     if not folder.is_dir():

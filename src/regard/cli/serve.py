@@ -92,20 +92,7 @@ def serve(
     server: ServerOptions,
     model: ModelOptions,
 ) -> None:
-    """Serve runs of any task over HTTP: a page, our API, and those of LibreTranslate, DeepL and Hugging Face.
-
-    Requests from many clients are batched. The server listens on this machine only, unless you set --host, and it
-    stores nothing. After SIGTERM or Ctrl+C, accepted requests are finished. A run is called by its folder name. Open /
-    in a browser for the page, /api for the list of routes, and /metrics for Prometheus.
-
-    \b
-    Examples:
-      regard serve                                       the bundled translator
-      regard serve runs/de runs/sst-2 --port 8080
-      regard serve runs/de --languages de=en:de          languages, if the recipe does not name them
-      regard serve runs/de --engine ctranslate2 --batch-delay 5
-      regard serve --host 0.0.0.0 --api-keys keys.txt --requests-per-minute 60
-    """
+    """Serve runs of any task over HTTP: a page, our API, and those of LibreTranslate, DeepL and Hugging Face."""
     settings = server.settings()
     threads = set_threads(settings.threads, len(runs or [TRANSLATOR]))
     try:

@@ -46,18 +46,7 @@ def split(
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Split parallel text into train, valid and test without common sentences.
-
-    Sentences that differ only in case, spaces or punctuation count as equal and are in one split with all their
-    translations; valid and test keep the first translation. A share selects the same sentences again if the text grows;
-    a number is converted to a share, which is printed. FOLDER gets train.SRC, train.TGT and so on, and report.json.
-
-    \b
-    Examples:
-      regard split pairs.tsv --valid 2000 --test 2000 --folder data
-      regard split news.en,news.de web.en.gz,web.de.gz --endings en,de --valid 0.001 --test 0.001 --folder data
-      regard split pairs.tsv --by both --exclude newstest.en --exclude newstest.de --test 5000 --folder data
-    """
+    """Split parallel text into train, valid and test without common sentences."""
     from regard.data.accounts import collect_accounts
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources

@@ -36,22 +36,7 @@ def train(
     resume: Annotated[bool, Option("--resume", help="Continue the training of this run folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model of any task from a recipe.
-
-    The recipe names the task: translation, language (modelling), parsing, pretraining, classification, regression,
-    tagging, dependencies, answering (of questions) or choice. The command reads the data, learns the vocabulary, trains
-    the model and saves the best weights. Press Ctrl-C to stop after the current step and save. To continue a run, name
-    its folder instead of a recipe; the result is the same as without a stop. `regard recipes --settings` lists all
-    settings.
-
-    \b
-    Examples:
-      regard train dates
-      regard train reviews.toml
-      regard train my.toml training.max_steps=2000 model.size=small --folder runs/small
-      regard train runs/small training.max_steps=4000          continue with more steps
-      torchrun --nproc-per-node 2 -m regard train my.toml --folder runs/two
-    """
+    """Train a model of any task from a recipe."""
     loaded, path, resume = find_recipe_and_folder(recipe, settings or [], folder, resume)
     trained = train_with_progress(loaded, path, resume)
     interrupted = trained.outcome.reason == "interrupted"

@@ -68,31 +68,7 @@ def translate(
     scores: Scores = False,
     as_json: opt.AsJson = False,
 ) -> None:
-    """Translate text of any size, one line of output for each line of input.
-
-    Without RUN, the bundled translator is used: English to and from German, French, Spanish and Chinese. Set --to to
-    choose the target language of a run that has several. A direction that a run was not trained on goes through a pivot
-    language: --from de --to fr translates from German to English to French. Without --from, the language is detected.
-
-    Lines keep their order and their whitespace. If the run names its languages, a line is split into sentences. Code,
-    addresses and placeholders such as %s are copied. A document keeps its markup: .html, .vtt, .po, .docx and others of
-    --format. In a .csv, .tsv, .json or .jsonl file the source column is translated, as named by the recipe or
-    --columns. Without --input, stdin is read; on a terminal you are asked for sentences. With --nbest N, each
-    translation is a line "index ||| text ||| score"; index counts input lines from 0, and score is the log-probability
-    of the text divided by the length penalty. With --json, each line gives one object: source, translation, score,
-    finished, looped, parts, sentences and, with --nbest, hypotheses. A line of several sentences, or too long for the
-    model, is translated in parts.
-
-    \b
-    Examples:
-      regard translate --to de "How are you?"
-      regard translate --to en -i briefe.txt -o letters.txt
-      regard translate runs/de < input.txt > output.txt
-      regard translate runs/de -i manual.docx -o manual.de.docx --glossary terms.tsv
-      regard translate runs/de runs/de-2 runs/de-3 -i input.txt       an ensemble
-      regard translate runs/de -i input.txt --nbest 5 --json
-      regard translate runs/de -i input.txt --engine ctranslate2      8-bit weights on a CPU
-    """
+    """Translate text of any size, one line of output for each line of input."""
     check_output(output, input_, prefix_file)
     check_one_input(**{"--prefix": prefix, "--prefix-file": prefix_file})
     runs, text = split_arguments(arguments or [], bool(source or target))
