@@ -21,7 +21,7 @@ SCORES = {
     "parsing": {"F1", "precision", "recall", "complete match", "repaired"},
     "language": {"perplexity", "word perplexity", "bits per character"},
     "pretraining": {"masked accuracy", "masked perplexity", "next sentence accuracy", "next sentence majority"},
-    "classification": {"accuracy", "F1", "Matthews correlation"},
+    "classification": {"accuracy", "F1", "macro F1", "Matthews correlation"},
     "regression": {"Pearson correlation", "Spearman correlation"},
     "tagging": {"precision", "recall", "F1", "accuracy"},
     "answering": {"exact match", "F1"},
@@ -237,7 +237,7 @@ def test_labelled_runs_are_compared_example_by_example(classifier: Path, recurre
     result = regard("evaluate", classifier, "--against", recurrent, "--json")
     assert result.status == 0, result.err
     comparisons = json.loads(result.out)["comparison"]
-    assert [item["metric"] for item in comparisons] == ["accuracy", "F1", "Matthews correlation"]
+    assert [item["metric"] for item in comparisons] == ["accuracy", "F1", "macro F1", "Matthews correlation"]
     assert all(item["delta"] == pytest.approx(item["other"] - item["base"]) for item in comparisons)
     assert "significant" in regard("evaluate", classifier, "--against", recurrent).out
     values = json.loads(regard("evaluate", regressor, "--against", regressor, "--json").out)

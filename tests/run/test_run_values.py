@@ -93,12 +93,11 @@ def test_engines_that_contradict_other_options(arguments: tuple[Any, ...], where
     check_engine(1, "auto", "readable", None)
 
 
-def test_an_evaluation_as_values(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PROGRESS_EVERY", 10)
+def test_an_evaluation_as_values(tiny_run: TinyRun) -> None:
     model = Model.load(tiny_run("classification"), device="cpu")
     reports: list[tuple[int, int | None]] = []
     evaluation = model.evaluate("test", name="other", progress=lambda done, total: reports.append((done, total)))
-    assert reports == [(10, 24), (20, 24)]
+    assert reports == sorted(reports) and reports[-1] == (24, 24)
     values = evaluation.to_json()
     assert (values["run"], values["checkpoint"], values["data"]) == (str(model.run.folder), "best", "other")
     assert values["options"] == {} and values["seconds"] >= 0

@@ -90,14 +90,18 @@ EXPECTED = {
     "numbers": ["pearson", "spearman"],
     "tags": ["precision", "recall", "f1", "accuracy"],
     "entities": ["precision", "recall", "f1", "accuracy"],
-    "dependencies": ["uas", "las"],
+    "dependencies": ["UAS", "LAS"],
     "parsing": ["f1", "precision", "recall", "complete", "repaired"],
     "answers": ["exact match", "F1"],
     "ter": ["bleu", "chrf", "ter"],
     "exact_match": ["bleu", "chrf", "exact match"],
 }
 
-KEYS = {"answers": ["exact", "f1"], "exact_match": ["bleu", "chrf", "exact_match"]}
+KEYS = {
+    "answers": ["exact", "f1"],
+    "dependencies": ["uas", "las"],
+    "exact_match": ["bleu", "chrf", "exact_match"],
+}
 """The keys of the same scores in `Task.score`, where they differ."""
 
 

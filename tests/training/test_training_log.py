@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -208,12 +209,21 @@ def test_missing_tensorboard_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_tensorboard_writes_events(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["guide.md", "guide.zh.md"])
+def test_tensorboard_reads_the_tags_of_the_guide(page: str, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     send_events(TensorBoard(tmp_path / "tensorboard"))
-    (events,) = (tmp_path / "tensorboard").glob("events*")
-    content = events.read_bytes()
-    assert b"train/perplexity" in content and b"validation/bleu" in content
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    assert set(re.findall("`((?:train|validation)/[a-z_]+)`", text)) == set(events.Tags()["scalars"])
+    assert "`sample 1`" in text and events.Tags()["tensors"] == ["sample 1/text_summary"]
+    (loss,), (bleu,) = events.Scalars("train/loss"), events.Scalars("validation/bleu")
+    assert (loss.step, loss.value) == (10, pytest.approx(0.3)) and (bleu.step, bleu.value) == (20, 33.25)
+    (sample,) = events.Tensors("sample 1/text_summary")
+    assert sample.tensor_proto.string_val[0].decode() == "ein [bold]Hund\n\na dog\n\na cat"
 
 
 def test_durations() -> None:

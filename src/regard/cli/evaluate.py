@@ -1,6 +1,5 @@
 """regard evaluate: scores of a run on test data, and a comparison with another run."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -17,9 +16,7 @@ from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.data.sources import Source
-    from regard.metrics.significance import Comparison
     from regard.run.model import Evaluation, Model
-    from regard.tasks.base import AnyTask
 
 Output = Annotated[
     Path | None,
@@ -51,25 +48,27 @@ def evaluate(
 ) -> None:
     """Score a run on test data."""
     from regard.files import require_writable, write_json
+    from regard.run.report import evaluation_report
+    from regard.tasks.operations import check_comparable
+    from regard.viz.report import write_report
 
     evaluated, base = model.load(run), None
     options = search.changes() | ({} if tokenize is None else {"tokenize": tokenize})
     task = evaluated.task.configure(**options)
     if against is not None:
-        base = load_compared(model, against, task)
+        check_comparable(task)
+        base = model.load(against, task=task.name)
     name, sources = data.select(task)
-    path = output or default_path(evaluated, name, options)
+    path = output or evaluated.evaluation_path(name, options)
     for file in filter(None, (path, page)):
         require_writable(file)
-    comparisons: Sequence[Comparison] = []
     with ExitStack() as stack:  # what is done is kept until both runs are evaluated
         evaluate_ = partial(evaluate_with_progress, stack, name=name, sources=sources, options=options)
         evaluation = evaluate_(evaluated, path, with_samples=page is not None)
-        if base is not None:
-            comparisons = evaluated.compare(evaluate_(base, Path(f"{path}.against")), evaluation)
+        comparisons = evaluated.compare(evaluate_(base, Path(f"{path}.against")), evaluation) if base else []
         write_json(path, evaluation.to_json())
     if page is not None:
-        write_page(page, evaluated, evaluation, comparisons, against)
+        write_report(page, evaluation_report(evaluated, evaluation, comparisons, against or ""))
     if as_json:
         values = {"file": str(path), **evaluation.to_json(texts=False)}
         values |= {"against": against, "comparison": [asdict(item) for item in comparisons]} if against else {}
@@ -81,20 +80,6 @@ def evaluate(
     print_result(Message("{work}; scores and predictions: {path}", work=describe_work(evaluation), path=path))
     if page is not None:
         print_result(Message("report: {page}", page=page))
-
-
-def load_compared(model: ModelOptions, against: str, task: "AnyTask") -> "Model":
-    """The run to compare with; a UserError if predictions of two runs of the task cannot be compared."""
-    from regard.tasks.operations import check_comparable
-
-    check_comparable(task)
-    return model.load(against, task=task.name)
-
-
-def default_path(model: "Model", name: str, options: Options) -> Path:
-    """The file of an evaluation; its name has all options, so that one search does not overwrite another."""
-    title = "-".join([name, model.checkpoint, *(f"{key}={value}" for key, value in options.items())])
-    return model.run.outputs / "evaluations" / f"{title}.json"
 
 
 def describe_work(evaluation: "Evaluation") -> str:
@@ -144,13 +129,3 @@ def print_evaluation(evaluation: "Evaluation") -> None:
     if unknown := unknown_labels(task, evaluation.examples):
         labels = ", ".join(unknown[:8])
         report(Message("note: labels that are not in the training data count as wrong: {labels}", labels=labels))
-
-
-def write_page(
-    path: Path, model: "Model", evaluation: "Evaluation", comparisons: "Sequence[Comparison]", against: str | None
-) -> None:
-    """Write the HTML page of an evaluation."""
-    from regard.run.report import evaluation_report
-    from regard.viz.report import write_report
-
-    write_report(path, evaluation_report(model, evaluation, comparisons, against or ""))

@@ -5,8 +5,9 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from regard.cli.options import AsJson, RunFolder
+from regard.cli.options import AsJson, Runs
 from regard.cli.screen import print_json, print_result, to_json
+from regard.errors import UserError
 from regard.messages import Message, find_message, localize
 from regard.viz.cells import pad_right
 
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
     from regard.run.facts import Facts
 
 
-def info(run: RunFolder, as_json: AsJson = False) -> None:
+def info(runs: Runs, as_json: AsJson = False) -> None:
     """Describe a run: task, data, size, training, best score, settings."""
     from regard.run.facts import changed_settings, read_facts, require_run
     from regard.run_files import find_run
 
-    folder = find_run(run)
+    if len(runs) > 1:
+        remedy = f"use `regard compare {' '.join(runs)}`"
+        raise UserError("`regard info` describes one run", remedy, code="conflicting-options", where="RUN")
+    folder = find_run(runs[0])
     require_run(folder)
     facts, changed = read_facts(folder), changed_settings(folder)
     if as_json:

@@ -30,6 +30,7 @@ Options = dict[str, Any]
 
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[str, Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
+Runs = Annotated[list[str], Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
 InputFile = Annotated[str, Option("--input", "-i", metavar="FILE", help="Input file, - for stdin; may be .gz or .xz.")]
 OutputFile = Annotated[
     str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; replaced when complete.")

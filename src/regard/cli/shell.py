@@ -13,7 +13,7 @@ GROUPS = {
     "Start here": ("translate", "demo", "lab"),
     "Train": ("recipes", "split", "doctor", "train", "average", "distill", "compress", "ladder"),
     "Use": ("predict", "generate", "chat", "embed", "serve"),
-    "Evaluate and inspect": ("evaluate", "inspect", "align", "info", "runs"),
+    "Evaluate and inspect": ("evaluate", "compare", "inspect", "align", "info", "runs"),
     "Exchange with other libraries": ("import", "export"),
 }
 """The commands by purpose, in the order of the help."""

@@ -8,14 +8,12 @@ tallies, without counting anything again.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.messages import Message
 from regard.metrics.score import Score, check_paired
-from regard.metrics.translation import bleu_metric, chrf_metric
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -23,9 +21,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 Weights = npt.NDArray[np.int64]
 """How often each example was drawn (N,)."""
-Scorer = Callable[[Weights], Mapping[str, Score]]
+Scores = Mapping[str, Score]
+Scorer = Callable[[Weights], Scores]
 """The scores of one system on a resample, by key."""
-K = TypeVar("K")
 CONFIDENCE, SIGNIFICANCE_LEVEL = 0.95, 0.05
 
 
@@ -42,29 +40,6 @@ class Comparison:
     ci_high: float
     signature: str
 
-    def __str__(self) -> str:
-        return (
-            f"{self.metric}: {self.base:.2f} -> {self.other:.2f} ({self.delta:+.2f}, "
-            f"{CONFIDENCE:.0%} interval {self.ci_low:+.2f} to {self.ci_high:+.2f}, p = {self.p_value:.3f})"
-        )
-
-
-def compare(
-    base: Sequence[str],
-    other: Sequence[str],
-    references: Sequence[str],
-    *,
-    tokenize: str = "13a",
-    resamples: int = 1000,
-    seed: int = 12345,
-) -> dict[str, Comparison]:
-    """Compare two systems' translations of the same sentences by BLEU and chrF; keys are `bleu` and `chrf`."""
-    check_paired(base, references)
-    check_paired(other, references)
-    metrics = {"bleu": ("BLEU", bleu_metric(tokenize)), "chrf": ("chrF", chrf_metric())}
-    first, second = (translation_scorer(hypotheses, references, metrics) for hypotheses in (base, other))
-    return paired_bootstrap(first, second, len(references), resamples, seed)
-
 
 def paired_bootstrap(
     base: Scorer, other: Scorer, examples: int, resamples: int = 1000, seed: int = 12345
@@ -74,16 +49,9 @@ def paired_bootstrap(
         raise ValueError(f"{resamples} resamples")
     whole = [system(np.ones(examples, dtype=np.int64)) for system in (base, other)]
     keys = [key for key in whole[0] if key in whole[1]]
-    deltas = np.array(
-        [
-            [second[key].value - first[key].value for key in keys]
-            for weights in resampling_weights(examples, resamples, seed)
-            for first, second in [(base(weights), other(weights))]
-        ]
-    )
-    return {
-        key: _comparison(whole[0][key], whole[1][key], deltas[:, column], resamples) for column, key in enumerate(keys)
-    }
+    pairs = ((base(weights), other(weights)) for weights in resampling_weights(examples, resamples, seed))
+    deltas = np.array([[second[key].value - first[key].value for key in keys] for first, second in pairs])
+    return {key: _comparison(whole[0][key], whole[1][key], deltas[:, column]) for column, key in enumerate(keys)}
 
 
 def resampling_weights(examples: int, resamples: int, seed: int) -> Iterator[Weights]:
@@ -93,53 +61,47 @@ def resampling_weights(examples: int, resamples: int, seed: int) -> Iterator[Wei
         yield np.bincount(generator.choice(examples, size=examples, replace=True), minlength=examples)
 
 
-def tally_scorer(
-    tallies: Sequence[Mapping[K, float]], scores: Callable[[dict[K, float]], Mapping[str, Score]]
-) -> Scorer:
+def tally_scorer(tallies: Sequence[Mapping[str, float]], scores: Callable[[dict[str, float]], Scores]) -> Scorer:
     """The scorer of a system whose scores are a function of the sums of the examples' tallies."""
-    columns = {key: column for column, key in enumerate(dict.fromkeys(key for tally in tallies for key in tally))}
-    table = np.zeros((len(tallies), len(columns)))
-    for row, tally in enumerate(tallies):
-        for key, value in tally.items():
-            table[row, columns[key]] = value
-    return lambda weights: scores(dict(zip(columns, (weights @ table).tolist(), strict=True)))
+    keys = list(dict.fromkeys(key for tally in tallies for key in tally))
+    table = np.array([[tally.get(key, 0.0) for key in keys] for tally in tallies])
+    return lambda weights: scores(dict(zip(keys, (weights @ table).tolist(), strict=True)))
 
 
-def mean_scorer(shares: Sequence[Mapping[str, float]]) -> Scorer:
-    """The scorer of a system by the means over the examples, in percent."""
-    count = len(shares)
-    signature = Message("{count:,} examples", count=count)
-    return tally_scorer(
-        shares, lambda sums: {name: Score(name, 100 * total / count, signature) for name, total in sums.items()}
-    )
+def mean_scorer(right: Sequence[Mapping[str, float]], counts: Sequence[int] | None = None) -> Scorer:
+    """The scorer of a system by shares in percent: how much of each example is right, of 1 or of its `counts`."""
+    of = [1] * len(right) if counts is None else counts
+    tallies = [{**item, "": count} for item, count in zip(right, of, strict=True)]
+
+    def scores(sums: dict[str, float]) -> Scores:
+        total = max(1.0, sums.pop(""))
+        return {name: Score(name, 100 * value / total) for name, value in sums.items()}
+
+    return tally_scorer(tallies, scores)
 
 
 def translation_scorer(
     hypotheses: Sequence[str], references: Sequence[str], metrics: "Mapping[str, tuple[str, Metric]]"
 ) -> Scorer:
     """The scorer of translations by metrics of sacreBLEU, each with its name."""
+    check_paired(hypotheses, references)
     tables = {
         key: np.asarray(metric._extract_corpus_statistics(list(hypotheses), [list(references)]), dtype=np.float64)
         for key, (_, metric) in metrics.items()
     }
 
-    def scores(weights: Weights) -> dict[str, Score]:
-        return {
-            key: Score(
-                name,
-                float(metric._compute_score_from_stats((weights @ tables[key]).tolist()).score),
-                str(metric.get_signature()),
-            )
-            for key, (name, metric) in metrics.items()
-        }
+    def score(key: str, weights: Weights) -> Score:
+        name, metric = metrics[key]
+        value = metric._compute_score_from_stats((weights @ tables[key]).tolist()).score
+        return Score(name, float(value), str(metric.get_signature()))
 
-    return scores
+    return lambda weights: {key: score(key, weights) for key in metrics}
 
 
-def _comparison(base: Score, other: Score, deltas: Array, resamples: int) -> Comparison:
+def _comparison(base: Score, other: Score, deltas: Array) -> Comparison:
     tail, delta = 100 * (1 - CONFIDENCE) / 2, other.value - base.value
     low, high = (float(value) for value in np.percentile(deltas, [tail, 100 - tail]))
-    signature = f"{other.signature}|bs:{resamples}"
+    signature = "|".join(filter(None, (other.signature, f"bs:{len(deltas)}")))
     return Comparison(other.name, base.value, other.value, delta, p_value(deltas, delta), low, high, signature)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from regard.files import LOCK, JsonObject, Manifest
 from regard.messages import Message
 from regard.reading import check_dataclass, read_json, read_toml
 from regard.recipe_files import DEFAULT_TASK, RENAMED, current_names
-from regard.run_files import ACCOUNTS, CHANGES, CHECKPOINTS, MODEL, RECIPE, SPLITS, STATE, STORES
+from regard.run_files import ACCOUNTS, CHANGES, CHECKPOINTS, MANIFEST, MODEL, RECIPE, SPLITS, STATE, STORES
 
 try:
     import fcntl
@@ -203,6 +203,20 @@ def compare_with_defaults(recipe: "Recipe") -> JsonObject:
         for name, value in _flat(values).items()
         if name not in (*BASE_SETTINGS, "model.kind") and default.get(name) != value
     }
+
+
+def compare_settings(folders: Sequence[Path], everything: bool = False) -> dict[str, list[object]]:
+    """The settings that differ between runs, or `everything`: by full name, the value of each run; None if it has none.
+    `data sha256` identifies the training data as it was when training began."""
+    from regard.tasks.registry import build_recipe
+
+    settings = []
+    for folder in folders:
+        recipe = build_recipe(read_toml(folder / RECIPE), str(folder / RECIPE)).model_dump(exclude_none=True)
+        manifest = Manifest.read_or_none(folder / MANIFEST)
+        settings.append(_flat(recipe) | ({"data sha256": manifest.inputs} if manifest and manifest.inputs else {}))
+    rows = {name: [values.get(name) for values in settings] for values in settings for name in values}
+    return {name: row for name, row in rows.items() if everything or any(value != row[0] for value in row)}
 
 
 def _flat(values: JsonObject, prefix: str = "") -> JsonObject:

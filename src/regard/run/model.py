@@ -10,7 +10,7 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -22,16 +22,19 @@ import torch
 from torch import nn
 
 from regard.config import build
+from regard.data.digests import Digests
 from regard.data.sources import Source
+from regard.data.store import DIGESTS
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingOptions
 from regard.documents.protecting import Glossary
 from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
-from regard.files import JsonObject, digest
+from regard.files import JsonObject, checksum, digest, require_writable, write_json
 from regard.messages import Message
 from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, paired_bootstrap
+from regard.reading import read_json
 from regard.run import translating
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.identification import Detected, identify
@@ -41,7 +44,7 @@ from regard.run.results import Explanation as Explanation
 from regard.run.results import Frame, Prediction, Predictions, frame_examples, is_frame, parse_input
 from regard.run.results import Input as Input
 from regard.run.run import Run
-from regard.run_files import MANIFEST, RECIPE, TRANSLATOR, bundled_run, shown_name
+from regard.run_files import MANIFEST, RECIPE, STORES, TRANSLATOR, bundled_run, shown_name
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
@@ -306,12 +309,37 @@ class Model:
             predictions=predictions,
             task=task,
             samples=samples,
+            identity=self.identity(split, sources, options) if examples is None else "",
         )
+
+    def evaluation_path(self, name: str, options: Mapping[str, object]) -> Path:
+        """The file of an evaluation; its name has all options, so that one search does not overwrite another."""
+        title = "-".join([name, self.checkpoint, *(f"{key}={value}" for key, value in options.items())])
+        return self.run.outputs / "evaluations" / f"{title}.json"
+
+    def stored_evaluation(self, name: str, sources: Sequence[Source] | None = None) -> Evaluation:
+        """The stored evaluation with the recipe's options if it is up to date, or a new one, which is stored."""
+        path = self.evaluation_path(name, {})
+        require_writable(path)
+        with suppress(UserError, TypeError, KeyError):  # missing, damaged, or of an earlier version
+            values = read_json(path, JsonObject)
+            if values["identity"] == self.identity(name, sources, {}):
+                scores = [Score(**score) for score in values.pop("scores")]
+                predictions = [example.pop("prediction") for example in values["examples"]]
+                return Evaluation(**values, scores=scores, predictions=predictions, task=self.task)
+        evaluation = self.evaluate(name if sources is None else "test", sources, name=name)
+        write_json(path, evaluation.to_json())
+        return evaluation
+
+    def identity(self, split: str, sources: Sequence[Source] | None, options: Mapping[str, object]) -> str:
+        """A digest of all that an evaluation depends on: data, options, and what predictions are made from."""
+        data = self.task.content(split, sources, Digests(self.run.folder / STORES / "train" / DIGESTS))
+        return checksum([data, dict(options), self.made_from()])
 
     def compare(self, base: Evaluation, other: Evaluation) -> list[Comparison]:
         """A paired bootstrap test of two evaluations on the same examples, for every score by examples."""
         operations.check_comparable(other.task)
-        if base.examples != other.examples:
+        if checksum(base.examples) != checksum(other.examples):
             problem = f"{base.run} and {other.run} were evaluated on different examples ({base.data}, {other.data})"
             remedy = "evaluate both runs on the same data (`--file FILE`, or `--src` and `--tgt`)"
             raise UserError(problem, remedy, code="different-data", where="against")

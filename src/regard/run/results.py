@@ -53,13 +53,16 @@ class Evaluation:
     samples: list[tuple[Example, PlainPrediction]] = field(default_factory=list)
     """Some examples of a task without scores by examples, for a report."""
 
+    identity: str = ""
+    """A digest of all that the evaluation depends on (`Model.identity`); "" for examples from Python."""
+
     @property
     def pairs(self) -> list[tuple[Example, PlainPrediction]]:
         return list(zip(self.examples, self.predictions, strict=True)) or self.samples
 
     def to_json(self, texts: bool = True) -> JsonObject:
         """Plain values; without `texts`, the number of examples in place of examples and predictions."""
-        values = {name: getattr(self, name) for name in ("run", "checkpoint", "data", "options", "seconds")}
+        values = {key: getattr(self, key) for key in ("run", "checkpoint", "data", "options", "seconds", "identity")}
         values["scores"] = [asdict(score) for score in self.scores]
         if not texts:
             return {**values, "examples": len(self.examples)}

@@ -41,7 +41,7 @@ from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.parsing import Parse, attachment_scores, counts_by_relation, paired_arcs
 from regard.metrics.score import Score
-from regard.metrics.significance import Scorer, tally_scorer
+from regard.metrics.significance import Scorer, mean_scorer
 from regard.models.biaffine import ArcScores, BiaffineHead, BiaffineParser
 from regard.models.text_encoder import EncoderModel, build_encoder
 from regard.tasks.base import Example, Exchange, FileFormat, Prediction
@@ -242,18 +242,13 @@ class Dependencies(Labelled[DependenciesRecipe]):
         return attachment_scores(parses(predictions), parses(examples))
 
     def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
-        """Right heads and relations are counted once, in each sentence."""
-        tallies, how = list[dict[str, float]](), "CoNLL 2018, punctuation included"
-        for pair in zip(parses(predictions), parses(examples), strict=True):
-            arcs = list(paired_arcs(pair[:1], pair[1:]))
-            right = [arc[0] == gold[0] for arc, gold in arcs], [arc == gold for arc, gold in arcs]
-            tallies.append({"uas": sum(right[0]), "las": sum(right[1]), "words": len(arcs)})
-
-        def scores(sums: Mapping[str, float]) -> dict[str, Score]:
-            words = max(1, sums["words"])
-            return {key: Score(key.upper(), 100 * sums[key] / words, how) for key in ("uas", "las")}
-
-        return tally_scorer(tallies, scores)
+        pairs = zip(parses(predictions), parses(examples), strict=True)
+        sentences = [list(paired_arcs([parse], [gold])) for parse, gold in pairs]
+        right = [
+            {"UAS": sum(arc[0] == gold[0] for arc, gold in arcs), "LAS": sum(arc == gold for arc, gold in arcs)}
+            for arcs in sentences
+        ]
+        return mean_scorer(right, list(map(len, sentences)))
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The arcs twice: as they are, and as predicted."""

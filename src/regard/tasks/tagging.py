@@ -32,7 +32,7 @@ from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.classification import Counts, accuracy, counts_by_class, macro_scores
 from regard.metrics.score import Score
-from regard.metrics.significance import Scorer, tally_scorer
+from regard.metrics.significance import Scorer, mean_scorer, tally_scorer
 from regard.metrics.spans import (
     OUTSIDE,
     SCHEMES,
@@ -191,18 +191,11 @@ class Tagging(Labelled[TaggingRecipe]):
         pairs = list(zip(tags_of(predictions), tags_of(examples), strict=True))
         if scheme_of({*self.labels, *chain(*chain(*pairs))}) is None:
             return super().scorer(examples, predictions)
-        tallies = [
-            vars(sum(entity_counts([tags], [gold]).values(), Counts()))
-            | {"right": sum(map(eq, tags, gold)), "words": len(gold)}
-            for tags, gold in pairs
-        ]
-
-        def scores(sums: Mapping[str, float]) -> dict[str, Score]:
-            counts = Counts(*(int(sums[name]) for name in ("correct", "predicted", "gold")))
-            accuracy = Score("accuracy", 100.0 * sums["right"] / max(1, sums["words"]), "words")
-            return {**counts.scores("micro over entities"), "accuracy": accuracy}
-
-        return tally_scorer(tallies, scores)
+        tallies = [vars(sum(entity_counts([tags], [gold]).values(), Counts())) for tags, gold in pairs]
+        spans = tally_scorer(tallies, lambda sums: Counts(**{key: int(sums[key]) for key in sums}).scores("entities"))
+        right = [{"accuracy": sum(map(eq, *pair))} for pair in pairs]
+        words = mean_scorer(right, [len(gold) for _, gold in pairs])
+        return lambda weights: {**spans(weights), **words(weights)}
 
     def describe(self, example: Example, prediction: Prediction) -> Description:
         """The sentence with its tags marked, twice: as they are, and as predicted."""

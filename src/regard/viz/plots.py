@@ -90,8 +90,8 @@ def axes(up: Axis, across: Axis, ticks: Mapping[float, str]) -> tuple[list[str],
 
 def curve(name: str, line: Sequence[Point], order: int, spot: Spot) -> list[str]:
     """A line through the means, and a dot with its numbers on each if they are few."""
-    path = " ".join(spot(point, point.mean) for point in line)
-    parts = [f'<path {stroke(order)} d="M{path}"><title>{html.escape(words(name))}</title></path>']
+    path = f"M{' '.join(spot(point, point.mean) for point in line)}" if line else ""
+    parts = [f'<path {stroke(order)} d="{path}"><title>{html.escape(words(name))}</title></path>']
     for point in line if len(line) <= MAX_DOTS else ():
         tooltip = html.escape(f"{words(name)}: {words(x_name(point.x))}, {value_name(point)}")
         x, y = spot(point, point.mean).split()
