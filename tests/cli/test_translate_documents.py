@@ -11,6 +11,7 @@ from tests.documents.pdf_files import pdf
 from tests.documents.test_files import build_example, word_file
 
 from regard.cli.documents import read_glossary
+from regard.errors import UserError
 
 PAGE = '<p>one <b>two</b> three</p>\n<p class="notranslate">four</p>\n'
 TRANSLATED = '<p>eins <b>zwei</b> drei</p>\n<p class="notranslate">four</p>\n'
@@ -49,6 +50,38 @@ def test_terms_of_a_glossary_are_used(trained: Path, tmp_path: Path) -> None:
     assert regard("translate", trained, "--glossary", tsv, stdin="one two three\n").out == "eins ZWO drei\n"
     tsv.write_text("two\n", encoding="utf-8")
     assert fails("translate", trained, "--glossary", tsv).code == "bad-line"
+
+
+def test_a_glossary_is_read_as_strictly_as_data(tmp_path: Path) -> None:
+    file = tmp_path / "terms.csv"
+
+    def read(content: bytes, name: str = "terms.csv") -> dict[str, str]:
+        file = tmp_path / name
+        file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return read_glossary(file)
+
+    assert read(b"\xef\xbb\xbftwo,ZWO\r\n\r\nsix , SEX\r\n") == {"two": "ZWO", "six": "SEX"}
+    assert read("a\u2028b,c\x85d\n".encode()) == {"a\u2028b": "c\x85d"}, "only line feeds end a line"
+    assert read(b"two,ZWO\n", "terms.CSV.gz") == {"two": "ZWO"}
+    assert read(b'5" disk\t5" Platte\n"a ""b"""\tc\n', "terms.tsv") == {'5" disk': '5" Platte', 'a "b"': "c"}
+    assert read(b"two,ZWO\ntwo,ZWO\n") == {"two": "ZWO"}
+    wrong = {
+        b'two,"ZWO\nsix,SEX\n': 1,
+        b'two,ZWO\n"six"x,SEX\n': 2,
+        b'two,"ZWO\nsix"\n': 1,
+        b"two,ZWO\n\ntwo,ZWEI\n": 3,
+        b"two;ZWO\n": 1,
+        b"two,ZWO,2\n": 1,
+        b"two,ZWO\nsix,\n": 2,
+    }
+    for content, line in wrong.items():
+        with pytest.raises(UserError) as caught:
+            read(content)
+        assert (caught.value.code, caught.value.where) == ("bad-line", f"{file}:{line}"), content
+    for content, code in ((b"two,\xff\n", "not-utf8"), (b"", "no-data")):
+        with pytest.raises(UserError) as caught:
+            read(content)
+        assert caught.value.code == code
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Documents and languages on the command line: HTML, subtitles, messages, Word files, text; glossaries, detection."""
 
-import csv
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,19 +155,18 @@ def read_input(name: str) -> bytes:
 
 def read_glossary(path: Path) -> dict[str, str]:
     """The terms of a glossary and their translations: two columns, separated by a tab, or by a comma in a .csv file."""
-    from regard.reading import read_text
+    from regard.data.records import Location, csv_rows, file_ending, read_lines
 
-    rows = csv.reader(read_text(path).splitlines(), delimiter="," if path.suffix.lower() == ".csv" else "\t")
     terms: dict[str, str] = {}
-    for number, row in enumerate(rows, 1):
+    for number, row, lines in csv_rows(read_lines(path), path, "," if file_ending(path.name) == ".csv" else "\t"):
         cells = [cell.strip() for cell in row]
         if not any(cells):
             continue
-        if len(cells) != 2 or not all(cells):
-            problem = f"{path}, line {number}: expected a term and its translation"
-            remedy = "separate term and translation with a tab (in a .csv file: a comma)"
-            raise UserError(problem, remedy, code="bad-line", where=f"{path}:{number}")
-        terms[cells[0]] = cells[1]
+        if len(cells) != 2 or not all(cells) or lines > 1:
+            remedy = "write each on one line, with a tab (in a .csv file: a comma) between term and translation"
+            raise Location(path, number).error("is not a term and its translation", remedy)
+        if terms.setdefault(*cells) != cells[1]:
+            raise Location(path, number).error(f"translates {cells[0]!r} differently than before", "keep one of them")
     return terms
 
 
