@@ -1,5 +1,6 @@
 """regard predict: plain text and JSON in, JSON out, and prompts on a terminal, for every task."""
 
+import gzip
 import json
 import shutil
 from collections.abc import Iterator
@@ -225,3 +226,23 @@ def test_an_interruption_leaves_no_output(classifier: Path, tmp_path: Path, monk
     monkeypatch.setattr(Model, "stream_pairs", interrupted)
     result = regard("predict", classifier, "a", "--output", tmp_path / "out.jsonl")
     assert result.status == 130 and result.err == "" and not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.XML.gz", "a.html", "a.docx", "a.pdf"])
+def test_an_unknown_extension_is_refused(
+    classifier: Path, language: Path, pretrained: Path, tmp_path: Path, name: str
+) -> None:
+    file, output = tmp_path / name, tmp_path / "out"
+    content = b"<p>a dull book</p>\n"
+    file.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    for command, run in (("predict", classifier), ("generate", language), ("embed", pretrained)):
+        assert fails(command, run, "-i", file, "-o", output).code == "unsupported-file"
+        assert not output.exists()
+    assert fails("evaluate", classifier, "--file", file).code == "invalid-setting"
+    if name in ("a.docx", "a.pdf"):
+        assert fails("evaluate", language, "--file", file).code == "invalid-setting"
+    else:  # a corpus of any extension; markup is said to be read as text
+        result = regard("evaluate", language, "--file", file, "-o", output)
+        assert result.status == 0 and f"{file} is read as plain text" in result.err
+    (prediction,) = predictions(classifier, stdin=content)
+    assert prediction["text"] == "<p>a dull book</p>"

@@ -76,20 +76,6 @@ class DocumentOptions(OptionGroup):
                 raise UserError(problem, remedy, code="conflicting-options", where=name.removeprefix("--"))
         return ending
 
-    def check_lines(self, input_: str, task: "AnyTask") -> None:
-        """Raise a UserError unless the input has no extension, .txt, a language code, or that of the run's data."""
-        from regard.data.records import file_ending
-        from regard.run_files import SPLITS
-
-        ending = "" if input_ == STDIO or self.format else file_ending(input_)
-        codes = task.languages.codes if task.languages else ()
-        sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]
-        own = {file_ending(name) for source in sources for name in (source.file, source.src) if name}
-        if ending not in {"", ".txt", *(f".{code.lower()}" for code in codes), *own}:
-            problem = f"{input_}: unknown file extension {ending}"
-            remedy = f"use one of {', '.join(FILE_FORMATS)}, or set `--format`, e.g. `--format text`"
-            raise UserError(problem, remedy, code="unsupported-file", where=input_)
-
     def translate(
         self,
         translator: "Translator",

@@ -11,7 +11,7 @@ from regard.cli import streams
 from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
 from regard.cli.screen import report, to_json, truncation_note
 from regard.cli.streams import STDIO, check_output, is_interactive, line_name, open_output, prompt_lines, read_lines
-from regard.cli.tables import PLAIN_ENDINGS, read_texts
+from regard.cli.tables import PLAIN_ENDINGS, check_lines, read_texts
 from regard.errors import UserError
 from regard.messages import Message
 
@@ -94,6 +94,8 @@ def embed_input(
     )
     if text is None and (texts := read_texts(model.task, name)) is not None:
         where, values = f"{name}, record", texts
+    elif text is None:
+        check_lines(model.task, name)
     groups = ([value] for value in values) if interactive else [work.feed(values)]
     for group in groups:
         yield from model.stream_embeddings(group, features, where=where)

@@ -7,6 +7,7 @@ from typer import Argument
 from regard.cli.options import AsJson, InputFile, OutputFile, RunFolder, SearchOptions, WeightOptions
 from regard.cli.screen import to_json
 from regard.cli.streams import STDIO, check_one_input, check_output, input_lines, open_output
+from regard.cli.tables import check_lines
 
 
 def generate(
@@ -25,6 +26,7 @@ def generate(
     check_output(output, input_)
     check_one_input(PROMPT=prompt is not None, **{"--input": input_ != STDIO})
     model, options = weights.load(run, task="language"), search.changes()
+    check_lines(model.task, input_)
     with open_output(output) as stream:
         for prompts in input_lines([] if prompt is None else [prompt], input_):
             for example, prediction in model.stream_pairs(prompts, where="prompt", **options):

@@ -13,7 +13,7 @@ from regard.cli import streams
 from regard.cli.options import Options
 from regard.cli.screen import panel, print_error, print_json, report, truncation_note
 from regard.cli.streams import STDIO, check_one_input, check_output
-from regard.cli.tables import Row, count_rows, is_table_name, open_results, read_rows, table_source
+from regard.cli.tables import Row, check_lines, count_rows, is_table_name, open_results, read_rows, table_source
 from regard.errors import UserError
 from regard.messages import Message, join_messages, localize
 from regard.viz.figures import check_figure, write_figure
@@ -72,6 +72,8 @@ def predict(
     if figure is not None:
         check_figure(figure)
     source = table_source(task, input_, table.settings(task))
+    if source is None:
+        check_lines(task, input_)
     if interactive or streams.is_interactive(text is not None, input_ != STDIO):
         return ask_and_predict(loaded, options, as_json)
     last = predict_inputs(loaded, text, input_, source, output, options, as_json)

@@ -68,6 +68,20 @@ def table_source(task: "AnyTask", name: str, settings: Mapping[str, object]) -> 
     return source
 
 
+def check_lines(
+    task: "AnyTask", name: str, remedy: str = "if each line is an input, name it FILE.txt, or write `< FILE`"
+) -> None:
+    """Raise a UserError unless an input of lines has no extension, .txt, a language code, or that of the run's data."""
+    from regard.data.records import file_ending
+    from regard.run_files import SPLITS
+
+    ending, codes = "" if name == STDIO else file_ending(name), task.languages.codes if task.languages else ()
+    sources = [source for split in SPLITS for source in getattr(task.recipe.data, split)]
+    own = {file_ending(file) for source in sources for file in (source.file, source.src) if file}
+    if ending not in {*PLAIN_ENDINGS, *(f".{code.lower()}" for code in codes), *own}:
+        raise UserError(f"{name}: unknown file extension {ending}", remedy, code="unsupported-file", where=name)
+
+
 def without_target(source: "Source", fields: "Fields") -> "Source":
     """The source without its column of targets, which need not be right or there at all."""
     has_column = fields.headed_tables and fields.target in fields.columns

@@ -17,7 +17,8 @@ from regard.cli.documents import DocumentOptions, detect_source, problem_message
 from regard.cli.options import Options
 from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output
-from regard.cli.tables import count_rows, read_rows, table_source
+from regard.cli.tables import check_lines, count_rows, read_rows, table_source
+from regard.documents.document import FILE_FORMATS
 from regard.errors import UserError
 from regard.messages import Message
 from regard.run_files import RECIPE, TRANSLATOR, bundled_runs
@@ -99,7 +100,8 @@ def input_lines(
     pairs = table_source(task, input_, columns)
     if pairs:
         return (str(item["src"]) for _, item in read_rows(task, pairs)), count_rows(task, pairs)
-    documents.check_lines(input_, task)
+    if documents.format is None:
+        check_lines(task, input_, f"use one of {', '.join(FILE_FORMATS)}, or set `--format`, e.g. `--format text`")
     return streams.read_lines(input_), streams.count_lines(input_)
 
 
