@@ -266,3 +266,7 @@ def test_problems_of_a_translation_are_reported(service: Service, monkeypatch: p
     found = run(service.translate(request("Привет, мир", "one 25", "one 22")))
     assert [item.problems for item in found] == [["unknown-script"], ["changed-numbers"], []]
     assert found[0].text == "Привет, мир"
+    content = "Привет, мир. one 25.\n".encode()
+    _, problems = run(service.translate_file("a.txt", content, "en", "de"))
+    assert problems == ["changed-numbers", "unknown-script"]
+    assert run(service.translate_file("a.txt", content, "de", "de")) == (content, [])

@@ -129,6 +129,13 @@ def test_a_wrong_glossary_of_a_file_is_refused_as_that_of_a_text(client: Client,
     assert list(answer.json()) == list(text.json()) == ["error"]
 
 
+def test_problems_of_a_file_are_reported(client: Client) -> None:
+    answer = upload(client, "a.txt", "Привет, мир\n".encode())
+    assert answer.json()["problems"] == ["unknown-script"]
+    assert download(client, answer).content == "Привет, мир\n".encode()
+    assert set(upload(client, "a.txt", b"one two three\n").json()) == {"translatedFileUrl"}, "as in LibreTranslate"
+
+
 def test_every_upload_has_a_name_of_its_own(client: Client) -> None:
     addresses = {upload(client, "../../ä b.txt", b"one").json()["translatedFileUrl"] for _ in range(3)}
     assert len(addresses) == 3

@@ -273,14 +273,15 @@ class LibreTranslate:
         glossary = as_glossary(fields["glossary"])
         try:
             with pair_errors():
-                content = await self.service.translate_file(name, content, source, target, glossary)
+                content, problems = await self.service.translate_file(name, content, source, target, glossary)
         except ServiceError:
             raise
         except UserError as error:  # it names a place in the file or a term, not a path of the server
             raise invalid(f"Invalid request: {error.problem}", "file") from error
         key = self.store.put(translated_name(name, public_code(target)), content)
         self.store.purge_later(asyncio.get_running_loop())
-        return JSONResponse({"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"})
+        response: JsonObject = {"translatedFileUrl": f"{request.base_url}download_file/{quote(key)}"}
+        return JSONResponse(response | ({"problems": problems} if problems else {}))
 
     async def download_file(self, name: str) -> Response:
         """A translated file, as an attachment: a browser stores it and does not show it."""

@@ -230,13 +230,13 @@ class Service:
         rendered = await in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
         links = text_links(text, rendered, document.segments, translations) if links_too else []
-        problems = sorted({item.problem for item in translations} - {""})
+        problems = find_problems(translations)
         return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links, problems)
 
     async def translate_file(
         self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}
-    ) -> bytes:
-        """Translate a file; the ending of its name says its format."""
+    ) -> tuple[bytes, list[str]]:
+        """Translate a file, and say its problems as in `TranslatedText`; the ending of its name says its format."""
         self.check_size(TranslateRequest([], source, target, glossary=glossary))
         limit = self.settings.max_file_characters
         with too_large_is_too_long():
@@ -251,13 +251,13 @@ class Service:
                 if plan.run is None:
                     document = await asyncio.to_thread(read)
                     same = [SegmentTranslation(segment.text) for segment in document.segments]
-                    return document.render(same) if file_format(name) in RESULTS else content
+                    return (document.render(same) if file_format(name) in RESULTS else content), []
                 placeholders = require_translation(plan.run).task.languages.placeholders
                 language, to = plan.direction
                 read = partial(read, language=language, target=to, placeholders=placeholders)
                 document = await asyncio.to_thread(read)
                 translations = await require_translation(plan.run).translate(document.segments, plan.direction)
-                return await asyncio.to_thread(document.render, translations)
+                return await asyncio.to_thread(document.render, translations), find_problems(translations)
 
     def check_size(self, request: TranslateRequest) -> None:
         """Raise a ServiceError if a request is larger than the settings allow."""
@@ -350,6 +350,11 @@ class Service:
 
 
 # ---- helpers --------------------------------------------------------------------------------------------------------
+
+
+def find_problems(translations: Sequence[SegmentTranslation]) -> list[str]:
+    """The kinds of problems that translations have."""
+    return sorted({item.problem for item in translations} - {""})
 
 
 def glossary_size(terms: Mapping[str, str]) -> int:
