@@ -11,23 +11,10 @@ from typing import Literal
 from regard.config import SettingError
 from regard.data import examples
 from regard.data.examples import Example
-from regard.data.records import Location, Record, file_ending
+from regard.data.records import TABLES, Location, Record, file_ending
 from regard.data.sources import Source
 
-CONVERSIONS = {
-    **dict.fromkeys((".xls", ".xlsm", ".xlsb", ".ods", ".numbers"), "save the sheet as .xlsx or .csv"),
-    **dict.fromkeys((".doc", ".docx", ".odt", ".rtf", ".epub"), "save it as text, one text per line"),
-    **dict.fromkeys((".parquet", ".arrow", ".feather", ".ipc", ".xlsx"), "write the column of texts to a .txt file"),
-    **dict.fromkeys((".tar", ".tgz", ".rar", ".7z"), "extract the archive"),
-    **dict.fromkeys((".rds", ".rdata"), "in R: write.csv(data, 'data.csv', row.names = FALSE)"),
-    **dict.fromkeys((".db", ".sqlite"), "export a table: sqlite3 -csv -header FILE 'SELECT ...' > data.csv"),
-    **dict.fromkeys((".pkl", ".pickle", ".h5", ".npz", ".npy", ".mat"), "in Python: write a list of objects as JSON"),
-    ".zip": "name a file in it: FILE.zip/MEMBER",
-    ".pdf": "extract its text: pdftotext FILE.pdf",
-    ".sav": "in Python: pandas.read_spss(FILE).to_parquet('data.parquet')",
-    ".dta": "in Python: pandas.read_stata(FILE).to_parquet('data.parquet')",
-    ".zst": "decompress it: unzstd FILE",
-}
+CONVERSIONS = {ending: advice for advice, endings in TABLES["conversions"].items() for ending in endings}
 """How to convert a file that a task does not read, by its ending."""
 
 
@@ -122,148 +109,25 @@ PLAIN = Source(file="-", format="jsonl")
 """The source of examples that are not read from a file: every field has its own name."""
 
 
-# ---- the fields of the tasks of this toolkit
+# ---- the fields of the tasks of this toolkit, written in formats.toml
 
-TREE_ENDINGS = dict.fromkeys((".ptb", ".mrg", ".tree", ".trees"), "trees")
-TEXT_COLUMN = "column of the text; several columns are joined by spaces"
-TYPED_ENDINGS = {".parquet": "parquet", ".xlsx": "xlsx", **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")}
-TABLE_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "json", **TYPED_ENDINGS}
-BITEXT_ENDINGS = {".tmx": "tmx", ".xlf": "xliff", ".xliff": "xliff"}
 
-PAIRS = Fields(
-    inputs=("src",),
-    target="tgt",
-    read=examples.read_pair,
-    required=("src",),
-    json_form='{"src": "..."}',
-    line_form="the source sentence",
-    endings={**TABLE_ENDINGS, ".txt": "tsv", **BITEXT_ENDINGS, **TREE_ENDINGS},
-    formats=("datasets", "dialogues", "aligned"),
-    builtins=("dates", "numbers", "trees"),
-    columns={
-        "src": "translation: column of the source; default: the one named src or source, else 1",
-        "tgt": "translation: column of the target; default: the one named tgt or target, else 2",
-    },
-    options=("src_lang", "tgt_lang", "directions", "repeat"),
-    headed_tables=False,
-)
-TREES = replace(
-    PAIRS,
-    target="tree",
-    required=("words",),
-    read=examples.read_tree,
-    json_form='{"words": ["...", "..."]}',
-    line_form="the sentence",
-    endings=TREE_ENDINGS,
-    formats=(),
-    builtins=("trees",),
-    columns={},
-    options=(),
-)
-LINES = Fields(
-    inputs=("text",),
-    target="",
-    read=examples.read_line,
-    required=("text",),
-    json_form='{"text": "..."}',
-    line_form="the text",
-    builtins=("dates", "numbers", "trees"),
-    default_format="lines",
-    options=("side",),
-    held_out="lines",
-)
-SENTENCES = Fields(
-    inputs=("text", "pair"),
-    target="",
-    read=examples.read_sentence,
-    required=("text",),
-    json_form='{"text": "Paris is the [MASK] of France."}, or with a second text {"text": "...", "pair": "..."}',
-    line_form="text, or text TAB second text",
-    default_format="documents",
-    held_out="documents",
-)
-LABELLED_TEXT = Fields(
-    inputs=("text", "pair"),
-    target="label",
-    read=examples.read_labelled_text,
-    required=("text",),
-    json_form='{"text": "..."}, or with a second text {"text": "...", "pair": "..."}',
-    line_form="text, or text TAB second text",
-    endings={**TABLE_ENDINGS, ".txt": "txt"},
-    formats=("datasets", "trec"),
-    columns={
-        "text": TEXT_COLUMN,
-        "pair": "column of the second text of a pair",
-        "label": "column of the class or the number",
-    },
-    several=("text", "pair"),
-    options=("names", "labels_file"),
-)
+def _join_endings(*groups: str) -> dict[str, str]:
+    return {ending: name for group in groups for ending, name in TABLES["endings"][group].items()}
+
+
+def _load(name: str) -> Fields:
+    table = TABLES["fields"][name]
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    endings = _join_endings(*table.get("endings", ()))
+    return Fields(**values | {"read": vars(examples)[table["read"]], "endings": endings})
+
+
+TABLE_ENDINGS = _join_endings("table", "typed")
+PAIRS, TREES, LINES, SENTENCES = map(_load, ("pairs", "trees", "lines", "sentences"))
+LABELLED_TEXT, TAGGED_WORDS, DEPENDENCIES = map(_load, ("labelled_text", "tagged_words", "dependencies"))
+QUESTIONS, CHOICES = map(_load, ("questions", "choices"))
 SCORED_TEXT = replace(LABELLED_TEXT, read=examples.read_scored_text, formats=("datasets",))
-TAGGED_WORDS = Fields(
-    inputs=("words",),
-    target="tags",
-    read=examples.read_tagged_words,
-    required=("words",),
-    json_form='{"words": ["...", "..."]}',
-    line_form="the text",
-    endings={**TABLE_ENDINGS, ".conll": "conll", ".bio": "conll", ".conllu": "conllu"},
-    formats=("datasets",),
-    builtins=("trees",),
-    columns={
-        "words": "tagging: column of the words; in conll the first",
-        "tags": 'tagging: column of the tags; in conll the last, in conllu the universal ones, or "xpos"',
-    },
-    options=("names",),
-)
-DEPENDENCIES = Fields(
-    inputs=("words",),
-    target="heads",
-    read=examples.read_dependencies,
-    required=("words",),
-    json_form='{"words": ["...", "..."]}',
-    line_form="the text",
-    endings={".conllu": "conllu", ".jsonl": "jsonl", ".json": "json", **TYPED_ENDINGS},
-    formats=("datasets",),
-    builtins=("dependencies",),
-    columns={
-        "words": "dependencies: column of the words",
-        "heads": "dependencies: column of the numbers of the heads, 0 for the root",
-        "relations": "dependencies: column of the relations to the heads",
-    },
-    options=("names",),
-)
-QUESTIONS = Fields(
-    inputs=("context", "question"),
-    target="answers",
-    read=examples.read_question,
-    required=("question", "context"),
-    json_form='{"question": "...", "context": "..."}',
-    line_form="question TAB context",
-    endings=TABLE_ENDINGS,
-    formats=("datasets", "squad", "squad-tokens", "qamr"),
-    columns={
-        "question": "answering: column of the question",
-        "context": "answering: column of the text that contains the answer",
-        "answers": "answering: column of the answers and their positions",
-    },
-)
-CHOICES = Fields(
-    inputs=("text", "choices"),
-    target="label",
-    read=examples.read_choice,
-    required=("text", "choices"),
-    json_form='{"text": "...", "choices": ["...", "..."]}',
-    line_form="text TAB choice TAB choice, with two choices or more",
-    endings={**TABLE_ENDINGS, ".txt": "txt"},
-    columns={
-        "text": TEXT_COLUMN,
-        "choices": "choice: one column for each choice, or one column with all of them",
-        "label": "column of the right choice: its number from 0, or its label",
-    },
-    several=("text", "choices"),
-    options=("names", "labels_file"),
-)
 
 _ALL = (PAIRS, LABELLED_TEXT, TAGGED_WORDS, DEPENDENCIES, QUESTIONS, CHOICES)
 COLUMNS = frozenset(name for fields in _ALL for name in fields.columns)

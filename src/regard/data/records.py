@@ -14,7 +14,7 @@ from regard.data.accounts import Account
 from regard.data.sources import Column, Source
 from regard.errors import UserError
 from regard.files import COMPRESSED, open_binary
-from regard.reading import parse_strict_json
+from regard.reading import parse_strict_json, read_toml
 
 MAX_LINE_BYTES = 1 << 26  # a longer line is not text, and a thousand of them would not fit in memory
 
@@ -23,22 +23,8 @@ DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 Opener = Callable[[Path], BinaryIO]
 """Opens a data file for reading bytes, decompressed."""
 
-BINARY = {
-    b"PK\x03\x04": ("a zip file", "name a spreadsheet FILE.xlsx and a file in an archive FILE.zip/MEMBER"),
-    b"PAR1": ("a Parquet file", "name it FILE.parquet"),
-    b"ARROW1": ("an Arrow file", "name it FILE.arrow"),
-    b"\x1f\x8b": ("compressed by gzip", "name it FILE.gz"),
-    b"\xfd7zXZ\0": ("compressed by xz", "name it FILE.xz"),
-    b"BZh": ("compressed by bzip2", "name it FILE.bz2"),
-    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "decompress it: unzstd FILE"),
-    b"\xd0\xcf\x11\xe0": ("an old Office file (.xls, .doc)", "save it as .xlsx, .csv or text"),
-    b"%PDF": ("a PDF", "extract its text: pdftotext FILE.pdf"),
-    b"SQLite format 3": ("a database", "export a table: sqlite3 -csv -header FILE 'SELECT ...' > FILE.csv"),
-    b"{\\rtf": ("an RTF document", "save it as text"),
-    b"$FL2": ("an SPSS file", "convert it in Python: pandas.read_spss(FILE).to_csv(...)"),
-    b"\xff\xfe": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
-    b"\xfe\xff": ("UTF-16, not UTF-8", "convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"),
-}
+TABLES = read_toml(Path(__file__).with_name("formats.toml"))
+BINARY = {magic.encode("latin-1"): (kind, remedy) for magic, (kind, remedy) in TABLES["binary"].items()}
 """First bytes of files that are not UTF-8 text: what they are, and what to do."""
 
 
