@@ -12,10 +12,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from regard.files import JsonObject
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError, text_format
-from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields
+from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields, request_body
 from regard.serve.languages import ServedLanguages, name_of
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
@@ -35,31 +34,13 @@ FORMATS = {"": "text", "html": "html", "xml": "html"}
 MODEL_TYPE = "latency_optimized"
 REFUSED = ("glossary_id", "glossary_ids", "style_id", "custom_instructions", "ignore_tags")
 """Fields whose meaning would be lost if they were ignored."""
-BODY: JsonObject = {
-    "type": "object",
-    "required": ["text", "target_lang"],
-    "properties": {
-        "text": {"type": "array", "items": {"type": "string"}},
-        "target_lang": {"type": "string", "description": "DE, EN-US, ..."},
-        "source_lang": {"type": "string", "description": "detected if it is absent"},
-        "tag_handling": {"type": "string", "enum": ["html", "xml"]},
-        "show_billed_characters": {"type": "boolean"},
-        "glossary": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "terms and their translations; not a field of DeepL",
-        },
-    },
-}
 
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of DeepL's API."""
     api = DeepL(service, settings)
     router = APIRouter(tags=["DeepL"], prefix=PREFIX, responses=ERRORS.responses)
-    types = ("application/json", "application/x-www-form-urlencoded")
-    body = {"requestBody": {"required": True, "content": {media: {"schema": BODY} for media in types}}}
-    router.post("/translate", openapi_extra=body)(api.translate)
+    router.post("/translate", openapi_extra=request_body("deepl/translate"))(api.translate)
     for path, respond in (("/languages", api.languages), ("/usage", api.usage)):
         router.post(path, include_in_schema=False)(respond)
         router.get(path)(respond)

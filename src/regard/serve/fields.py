@@ -8,18 +8,20 @@ checks, because its response to a wrong parameter has a different status and for
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from regard.errors import UserError
-from regard.reading import check_depth, check_text
+from regard.reading import JsonObject, check_depth, check_text, read_json
 from regard.serve.errors import ServiceError
 
 MAX_FIELDS, MAX_FILES = 4096, 16
 """Fields and files of a form; a list is one field for each of its texts."""
 JSON_TYPES = ("application/json", "text/json")
+SCHEMAS = read_json(Path(__file__).with_name("schemas.json"), JsonObject)
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
@@ -50,7 +52,7 @@ async def read_fields(request: Request, max_body: int) -> RequestFields:
         return RequestFields(json_object(await request.body()))
     values: dict[str, object] = {}
     files: dict[str, tuple[str, bytes]] = {}
-    if kind in FORM_TYPES:
+    if is_form(request):
         try:
             async with request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=max_body) as form:
                 items = form.multi_items()
@@ -62,6 +64,17 @@ async def read_fields(request: Request, max_body: int) -> RequestFields:
     fields = RequestFields(values | collect(request.query_params.multi_items()), files)
     check_values([fields.values, [name for name, _ in files.values()]])
     return fields
+
+
+def request_body(name: str) -> JsonObject:
+    """The body of a request for OpenAPI 3, from schemas.json; the routes read it by themselves."""
+    content = {media: {"schema": SCHEMAS[name]["schema"]} for media in SCHEMAS[name]["types"]}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def is_form(request: Request) -> bool:
+    """True if the body is a form."""
+    return content_type(request) in FORM_TYPES
 
 
 def content_type(request: Request) -> str:

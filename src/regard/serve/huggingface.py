@@ -33,7 +33,7 @@ from regard.run.model import Input
 from regard.serve.access import check_access
 from regard.serve.api import check_inputs, embed_inputs, finite
 from regard.serve.errors import text_format
-from regard.serve.fields import invalid, json_object
+from regard.serve.fields import invalid, json_object, request_body
 from regard.serve.service import ServedRun, Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.tasks.base import AnyTask, Prediction, pipeline_of
@@ -50,21 +50,13 @@ OUTSIDE = "O"
 PREFIX = "/models"
 ERRORS = text_format("error", {422: 400})
 VECTORS, SIMILARITY = "feature-extraction", "sentence-similarity"
-BODY: Json = {
-    "type": "object",
-    "required": ["inputs"],
-    "properties": {
-        "inputs": {"description": "a text, an object, or a list of these"},
-        "parameters": {"type": "object", "description": "top_k, src_lang, tgt_lang, max_new_tokens, temperature ..."},
-    },
-}
 
 
 def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of Hugging Face's inference API."""
     api = HuggingFace(service, settings)
     router = APIRouter(tags=["Hugging Face"], responses=ERRORS.responses, dependencies=[Depends(check_access)])
-    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": BODY}}}}
+    body = request_body("huggingface")
     router.post("/models/{run}", openapi_extra=body)(api.predict)
     router.post("/models/{run}/pipeline/{pipeline}", openapi_extra=body)(api.pipeline)
     return router

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import PurePosixPath
-from typing import Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -28,7 +26,7 @@ from regard.files import JsonObject
 from regard.run.identification import Detected
 from regard.serve.access import access_of
 from regard.serve.errors import TEXT, ServiceError, text_format
-from regard.serve.fields import FORM_TYPES, RequestFields, as_glossary, as_texts, content_type, invalid, read_fields
+from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, is_form, read_fields, request_body
 from regard.serve.languages import name_of, public_code
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
@@ -57,45 +55,6 @@ MEDIA_TYPES = {".txt": "text/plain; charset=utf-8", ".html": "text/html"}
 
 
 # ---- schema ---------------------------------------------------------------------------------------------------------
-
-
-class Key(BaseModel):
-    api_key: str = Field("", description="API key, if the server requires one")
-
-
-class Direction(BaseModel):
-    source: str = Field(description="source language code, or auto")
-    target: str = Field(description="target language code")
-
-
-class Terms(BaseModel):
-    glossary: dict[str, str] = Field({}, description="terms and the translations to use for them")
-
-
-class Translate(Key, Terms, Direction):
-    q: str | list[str] = Field(description="text, or a list of texts")
-    format: Literal["text", "html"] = Field("text", description="text or html")
-    alternatives: int = Field(0, ge=0, description="number of alternative translations")
-
-
-class Detect(Key):
-    q: str | list[str] = Field(description="text, or a list of texts")
-
-
-class Suggest(Direction):
-    q: str = Field(description="text")
-    s: str = Field(description="proposed translation")
-
-
-class TranslateFile(Key, Terms, Direction):
-    file: bytes = Field(description="file to translate")
-
-
-def request_body(model: type[BaseModel]) -> JsonObject:
-    """The body of a request, for OpenAPI 3: JSON or a form; a file needs a form."""
-    types = (FORM_TYPES[1],) if model is TranslateFile else ("application/json", FORM_TYPES[0])
-    content = {media: {"schema": model.model_json_schema()} for media in types}
-    return {"requestBody": {"required": True, "content": content}}
 
 
 def swagger(router: APIRouter) -> JsonObject:
@@ -143,8 +102,8 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
     """The routes of LibreTranslate's API."""
     api = LibreTranslate(service, settings)
     router = APIRouter(tags=["LibreTranslate"], responses=ERRORS.responses)
-    router.post("/translate", openapi_extra=request_body(Translate))(api.translate)
-    router.post("/detect", openapi_extra=request_body(Detect))(api.detect)
+    router.post("/translate", openapi_extra=request_body("libretranslate/translate"))(api.translate)
+    router.post("/detect", openapi_extra=request_body("libretranslate/detect"))(api.detect)
     router.head("/languages", include_in_schema=False)(api.languages)
     router.get("/languages")(api.languages)
     router.post("/languages", include_in_schema=False)(api.languages)
@@ -157,7 +116,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
 
     router.get("/frontend/settings")(api.frontend_settings)
 
-    @router.post("/suggest", openapi_extra=request_body(Suggest))
+    @router.post("/suggest", openapi_extra=request_body("libretranslate/suggest"))
     async def suggest() -> Response:
         """Better translations proposed by users are not collected."""
         return JSONResponse({"error": "Suggestions are disabled on this server."}, 403)
@@ -167,7 +126,7 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
         """These routes as Swagger 2.0; /openapi.json has all routes."""
         return JSONResponse(swagger(router))
 
-    router.post("/translate_file", openapi_extra=request_body(TranslateFile))(api.translate_file)
+    router.post("/translate_file", openapi_extra=request_body("libretranslate/translate_file"))(api.translate_file)
     router.get("/download_file/{name}")(api.download_file)
     return router
 
@@ -304,7 +263,7 @@ class LibreTranslate:
 
     async def languages(self, request: Request) -> Response:
         """The languages, each with those it can be translated to."""
-        if request.method == "POST" and content_type(request) not in FORM_TYPES:  # libretranslatepy sends a form
+        if request.method == "POST" and not is_form(request):  # libretranslatepy sends a form
             raise HTTPException(405, headers={"Allow": "GET"})
         languages = self.service.languages()
         described = [
