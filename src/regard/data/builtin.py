@@ -13,11 +13,13 @@ import datetime
 import random
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Literal
 
 from regard.data.examples import Example
 from regard.data.sources import Split
 from regard.data.split import hash_text
+from regard.reading import read_toml
 from regard.trees import ROOT, Tree, leaves, sentence_text, tree_example, words
 
 VERSION = 1
@@ -83,43 +85,11 @@ def numbers(split: Split) -> Pairs:
 
 # ---- trees
 
-# A probabilistic context-free grammar of English: a symbol is replaced by one of its right sides, sampled by their
-# weights, until only words are left. Every sentence has one tree, so all of it can be learnt: "of" and "from" belong to
-# the noun before them, the other prepositions to the verb, and inside of "who ..." there are none of these.
-# A symbol may end in a mark, which decides its right sides and is not part of its label: VP_who is a VP.
-RULES: dict[str, list[tuple[float, str]]] = {
-    "S": [(8, "NP VP ."), (2, "PP , NP VP .")],
-    "S_that": [(1, "NP VP")],
-    "S_who": [(1, "VP_who")],
-    "NP": [(5, "DT NN"), (3, "DT JJ NN"), (2, "NNP"), (1, "NNP CC NNP"), (2, "NP_base PP_of"), (1, "NP_base SBAR_who")],
-    "NP_base": [(3, "DT NN"), (1, "DT JJ NN")],
-    "VP": [(2, "VBD_i"), (4, "VBD_t NP"), (2, "VBD_t NP PP"), (2, "VBD_i PP"), (2, "VBD_s SBAR"), (1, "ADVP VBD_t NP")],
-    "VP_who": [(1, "VBD_i"), (2, "VBD_t NP"), (1, "ADVP VBD_i")],
-    "PP": [(1, "IN NP")],
-    "PP_of": [(1, "IN_of NP")],
-    "SBAR": [(1, "IN_that S_that")],
-    "SBAR_who": [(1, "WHNP S_who")],
-    "WHNP": [(1, "WP")],
-    "ADVP": [(3, "RB"), (1, "RB_very RB")],
-}
-TERMINALS: dict[str, str] = {
-    "DT": "the a every this some",
-    "NN": "king queen farmer doctor child stranger dog cat horse owl village garden house ship letter story song key",
-    "JJ": "old young tall quiet happy strange small brave",
-    "NNP": "Ada Alan Clara Emil Grace Karl Lena Otto",
-    "CC": "and or",
-    "VBD_i": "slept waited laughed danced vanished returned",
-    "VBD_t": "saw followed found painted remembered liked lost watched",
-    "VBD_s": "said thought knew believed",
-    "RB": "quietly often slowly suddenly",
-    "RB_very": "very quite",
-    "IN": "near with behind without after",
-    "IN_of": "of from",
-    "IN_that": "that",
-    "WP": "who that",
-    ".": ". ! ?",
-    ",": ",",
-}
+_GRAMMAR = read_toml(Path(__file__).with_name("grammar.toml"))
+RULES: dict[str, list[tuple[float, str]]] = _GRAMMAR["rules"]
+TERMINALS: dict[str, str] = _GRAMMAR["terminals"]
+HEADS: dict[str, list[str]] = _GRAMMAR["heads"]
+RELATIONS: dict[str, dict[str, str]] = _GRAMMAR["relations"]
 
 
 def sample_trees(seed: str) -> Iterator[Tree]:
@@ -152,21 +122,6 @@ def trees(split: Split) -> Iterator[Tree]:
 
 
 # ---- dependencies
-
-HEADS = {
-    "S": ("VP",), "NP": ("NP", "NN", "NNP"), "VP": ("VBD",), "PP": ("NP",), "SBAR": ("S",), "WHNP": ("WP",),
-    "ADVP": ("RB",), ROOT: ("S",),
-}  # fmt: skip
-"""The label of the child that has the head of a phrase: the first one that occurs; of names the first, or the last."""
-RELATIONS = {
-    "S": {"NP": "nsubj", "PP": "obl", ",": "punct", ".": "punct"},
-    "NP": {"DT": "det", "JJ": "amod", "NNP": "conj", "CC": "cc", "PP": "nmod", "SBAR": "acl:relcl"},
-    "VP": {"NP": "obj", "PP": "obl", "SBAR": "ccomp", "ADVP": "advmod"},
-    "PP": {"IN": "case"},
-    "SBAR": {"IN": "mark", "WHNP": "nsubj"},
-    "ADVP": {"RB": "advmod"},
-}
-"""The relation of the other children to that head, by the labels of the phrase and of the child."""
 
 
 def dependency_example(tree: Tree) -> Example:

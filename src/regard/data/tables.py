@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
-from regard.data.records import CsvRow, Location, Record, SourceFiles, csv_rows
+from regard.data.records import TABLES, CsvRow, Location, Record, SourceFiles, csv_rows
 from regard.errors import UserError
 from regard.messages import Message, join_messages
 
@@ -27,13 +27,7 @@ PROBE_LINES, PROBE_CHARACTERS = 200, 1 << 20
 SIDES = {"src": {"src", "source"}, "tgt": {"tgt", "trg", "target", "translation"}}
 """Names of the columns of pairs."""
 NUMBERING = {"id", "index", "idx"}
-LANGUAGE_NAMES = """
-ar bg bn ca cs da de el en es et fa fi fr he hi hr hu it ja ko lt lv nl no pl pt ro ru sk sl sr sv th tr uk vi zh
-arabic bulgarian bengali catalan czech danish german greek english spanish estonian persian finnish french hebrew hindi
-croatian hungarian italian japanese korean lithuanian latvian dutch norwegian polish portuguese romanian russian slovak
-slovenian serbian swedish thai turkish ukrainian vietnamese chinese
-"""
-LANGUAGES = frozenset(LANGUAGE_NAMES.split())
+LANGUAGES = frozenset(TABLES["languages"]["codes"] + TABLES["languages"]["names"])
 
 
 @dataclass(frozen=True)
