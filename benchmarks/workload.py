@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from benchmarks.rows import collate_pairs, concatenate_rows
 from torch import Tensor
 
-from regard.data.batch import Batch, concatenate_rows, pad_rows
+from regard.data.batch import Batch, pad_rows
 from regard.data.fields import PAIRS
 from regard.data.formats import read_examples
-from regard.data.pairs import collate_pairs
 from regard.data.planning import Budget, plan_padded
 from regard.data.sources import Source
 from regard.text.factory import train_tokenizer

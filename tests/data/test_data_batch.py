@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from benchmarks.rows import collate_pairs, concatenate_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.attention.layouts import Packed
 from regard.data.arrays import Array, Rows
-from regard.data.batch import Batch, concatenate_rows, pad_rows
-from regard.data.pairs import collate_pairs, pack_pairs, pad_pairs
+from regard.data.batch import Batch, pad_rows
+from regard.data.pairs import pack_pairs, pad_pairs
 from regard.data.planning import Capacity
 from regard.text.symbols import BOS, EOS, PAD
 

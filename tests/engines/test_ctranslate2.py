@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from benchmarks.rows import concatenate_rows
 
 from regard.attention.layouts import Padded
-from regard.data.batch import concatenate_rows
 from regard.data.builtin import pairs
 from regard.data.pairs import pad_pairs
 from regard.decoding.constraints import LoopGuard

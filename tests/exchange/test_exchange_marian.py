@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.rows import concatenate_rows
 from safetensors.torch import load_file, save_file
 from tests.tasks.make import make_task
 
 from regard.attention.layouts import Padded
-from regard.data.batch import concatenate_rows
 from regard.data.pairs import pad_pairs
 from regard.decoding.settings import DecodingSettings
 from regard.errors import UserError

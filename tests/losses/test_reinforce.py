@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from benchmarks.rows import collate_pairs
 from tests.tasks.make import make_task
 from torch import Tensor, nn
 
 from regard.attention.recurrent_attention import AttentionOutput, SampledAlignments, build_source_attention
-from regard.data.pairs import collate_pairs
 from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import cross_entropy
 from regard.losses.projected import projected_cross_entropy, projected_r_drop

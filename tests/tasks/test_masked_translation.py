@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from benchmarks.rows import collate_pairs
 from tests.models.outputs import with_logits
 from tests.tasks.make import changed, make_task, validation
 from torch import Tensor
 
 from regard.attention.layouts import Padded
 from regard.data.batch import Batch
-from regard.data.pairs import collate_pairs, pack_pairs
+from regard.data.pairs import pack_pairs
 from regard.data.planning import Capacity
 from regard.data.sources import Source
 from regard.decoding.settings import DecodingSettings

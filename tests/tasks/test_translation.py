@@ -9,11 +9,12 @@ import pytest
 import sacrebleu
 import torch
 import torch.nn.functional as F
+from benchmarks.rows import concatenate_rows
 from tests.tasks.make import changed, make_task, validation
 
 from regard.attention.layouts import Padded
 from regard.data.arrays import Rows
-from regard.data.batch import Batch, concatenate_rows
+from regard.data.batch import Batch
 from regard.data.pairs import PairExamples, pack_pairs, pad_pairs
 from regard.data.planning import Capacity
 from regard.decoding.engine import DecodingRequest

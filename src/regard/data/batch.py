@@ -156,12 +156,6 @@ def round_up(count: int, unit: int) -> int:
     return -(-count // unit) * unit
 
 
-def concatenate_rows(rows: Sequence[Sequence[int] | Array]) -> Rows:
-    """Rows end to end, and the length of each."""
-    arrays = [np.asarray(row, np.int64) for row in rows]
-    return np.concatenate(arrays), np.array([len(row) for row in arrays], np.int64)
-
-
 def decoder_inputs(targets: Rows) -> Rows:
     """Targets shifted to the right: each row begins with BOS and drops its last token."""
     values, lengths = targets
@@ -221,11 +215,9 @@ class BatchSource(Protocol):
 
     def batch(self, step: int) -> Step:
         """This rank's share of a step; a function of (seed, step)."""
-        ...
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Number of steps of an epoch."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ E pairs.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -102,12 +101,6 @@ class Pairs(PairExamples):
 
     def at_epoch(self, epoch: int) -> "Pairs":
         return self
-
-
-def collate_pairs(pairs: Iterable[tuple[Sequence[int] | Array, Sequence[int] | Array]]) -> Batch:
-    """Padded batch of pairs of rows."""
-    sources, targets = zip(*pairs, strict=True)
-    return pad_pairs(batch.concatenate_rows(sources), batch.concatenate_rows(targets))
 
 
 def pad_pairs(sources: Rows, targets: Rows) -> Batch:
