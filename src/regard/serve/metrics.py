@@ -14,16 +14,10 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Red
 
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
+from regard.viz.document import asset
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histogram of durations."""
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>regard: routes</title></head>
-<body><h1>Routes</h1><p>The schema of all requests and responses is <a href="openapi.json">openapi.json</a>.</p>
-<table><tr><th>Method</th><th>Path</th><th>What it does</th></tr>
-{rows}
-</table></body></html>
-"""
 
 
 class Metrics:
@@ -122,6 +116,6 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
             for path, operations in request.app.openapi()["paths"].items()
             for method, operation in operations.items()
         ]
-        return HTMLResponse(PAGE.format(rows="\n".join(rows)))
+        return HTMLResponse(asset("routes.html").format(rows="\n".join(rows)))
 
     return router

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.serve.errors import ErrorResponses, Problem, ServiceError
 from regard.serve.metrics import Metrics
 from regard.serve.service import Service
+from regard.viz.document import SERVED_POLICY
 
 LOG = logging.getLogger("regard.serve")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -27,12 +28,8 @@ CLIENT_DISCONNECTED = 499
 BUFFERED_BODIES, BUFFERED_BYTES = 16, 16_000_000
 """The bodies of all requests that are received or in progress may have this many times the size of the largest body
 that is allowed, or this many bytes if that is more."""
-CONTENT_SECURITY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 HEADERS = {
-    "content-security-policy": CONTENT_SECURITY,
+    "content-security-policy": f"{SERVED_POLICY}; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",

@@ -10,7 +10,6 @@ ones. Every arc has its own columns, so that arcs of a tree do not touch. A tree
 on the right, one word per line with its relation and its head. Words may be of any script (see cells.py).
 """
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -105,9 +104,8 @@ def place(layout: ArcLayout) -> None:
 # ---- a terminal
 
 
-def arcs_text(words: Sequence[str], heads: Sequence[int], relations: Sequence[str], columns: int | None = None) -> str:
-    """A tree for a terminal of `columns` cells (default: the width of this terminal)."""
-    columns = shutil.get_terminal_size().columns if columns is None else columns
+def arcs_text(words: Sequence[str], heads: Sequence[int], relations: Sequence[str], columns: int) -> str:
+    """A tree for a terminal of `columns` cells."""
     if not words:
         return ""
     layout = arrange(words, heads, relations)

@@ -39,21 +39,7 @@ class LadderColumn:
     """True if the page draws it as a bar too."""
 
 
-COLUMNS = (
-    LadderColumn("bleu", ".1f", 1, has_bar=True),
-    LadderColumn("chrf", ".1f", 1, has_bar=True),
-    LadderColumn("exact", ".1f", 1, has_bar=True),
-    LadderColumn("perplexity", ",.2f", -1),
-    LadderColumn("word_perplexity", ",.2f", -1),
-    LadderColumn("bits", ".3f", -1),
-    LadderColumn("aer", ".3f", -1),
-    LadderColumn("parameters", ".2f", unit=1e6),
-    LadderColumn("tokens", ".2f", unit=1e6),
-    LadderColumn("flops", ",.2f", unit=1e12),
-    LadderColumn("seconds", ",.0f"),
-    LadderColumn("training_speed", ",.0f", 1),
-    LadderColumn("decoding_speed", ",.0f", 1),
-)
+COLUMNS = tuple(LadderColumn(**column) for column in json.loads(asset("ladder_columns.json")))
 
 
 @dataclass(frozen=True)

@@ -15,24 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from regard.viz.cells import cut, visible, width
+from regard.viz.document import asset
 
-STYLE = """\
-text { font: 13px ui-monospace, Menlo, Consolas, 'Noto Sans Mono CJK SC', monospace; fill: #1f2328 }
-.title { font-weight: bold }
-.ground { fill: #ffffff; stroke: #d0d7de }
-.empty { fill: #f3f4f6 }
-.more { fill: #0b5cad }
-.less { fill: #c4500b }
-.line { fill: none; stroke-width: 2 }
-.axis { stroke: #8b949e; fill: none }
-.grid { stroke: #8b949e; stroke-opacity: 0.25; fill: none }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 }
-.ground { fill: #0d1117; stroke: #30363d }
-.empty { fill: #1b2129 }
-.more { fill: #6cb2ff }
-.less { fill: #ff9b54 }
-}"""
+STYLE = asset("picture.css").rstrip()
 CELL, LETTER = 22, 7.8  # pixels of a side, and of a terminal cell in that font
 SMALL_CELL = 15  # pixels of a side if there are many matrices: the names of tokens just fit
 LINE, MARGIN, LONGEST_LABEL = 20, 14, 24

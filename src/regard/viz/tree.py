@@ -14,7 +14,6 @@ as on the right, one phrase per line. Words may be of any script (see cells.py).
 A generated tree can be deeper than Python's recursion limit, so there is no recursion in this file.
 """
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -90,9 +89,8 @@ def arranged(tree: Tree, gap: int) -> tuple[list[Spot], int]:
     return done[0]
 
 
-def tree_text(tree: Tree, width: int | None = None) -> str:
-    """A tree for a terminal of `width` cells (default: the width of this terminal); "" for a tree without words."""
-    width = shutil.get_terminal_size().columns if width is None else width
+def tree_text(tree: Tree, width: int) -> str:
+    """A tree for a terminal of `width` cells; "" for a tree without words."""
     if not tree.children and not tree.word:
         return ""
     spots, columns = arranged(outermost(tree), GAP)
