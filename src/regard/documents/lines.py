@@ -6,7 +6,7 @@ short texts   tags such as <i> and line breaks are taken out and put back by wor
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,13 +16,14 @@ from regard.documents.segment import Segment, SegmentTranslation
 from regard.errors import UserError
 
 _PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\}|<\d\d[\d:.]{4,12}>)|<")
+"""Tags, line breaks, and the styles and times in subtitles: {\\an8}, <00:00:01.500>."""
 MAX_TAG = 2000
 BREAK = Token("open", "\n", "br")
 
 
 def read_lines(text: str, options: ReadOptions) -> Slot | None:
     """The slot of a text with tags and line breaks; None if there is nothing to translate in it."""
-    items = list(split_items(text))
+    items = [item for item in split_items(text, _PIECES, read_item) if item.raw]
     alone = set(find_delimiters(items, two_breaks=False))
     builder = PassageBuilder(reads_entities=False, is_wrapped=True)
     for index, item in enumerate(items):
@@ -32,19 +33,19 @@ def read_lines(text: str, options: ReadOptions) -> Slot | None:
     return Slot(passage, {}, builder.opens, builder.closes) if passage.is_changed else None
 
 
-def split_items(text: str) -> Iterator[Item]:
-    """Text, tags, line breaks, and the styles and times in subtitles: {\\an8}, <00:00:01.500>."""
+def split_items(
+    text: str, pattern: re.Pattern[str], read: Callable[[str, re.Match[str]], Item | None]
+) -> Iterator[Item]:
+    """Text, and the markup that is read where a pattern matches; None if it is text there."""
     copied = place = 0
-    while match := _PIECES.search(text, place):
-        item = read_item(text, match)
+    while match := pattern.search(text, place):
+        item = read(text, match)
         place = match.start() + (len(item.raw) if item else 1)
         if item is not None:
-            if copied < match.start():
-                yield Item("text", text[copied : match.start()], Token("text", ""))
+            yield Item("text", text[copied : match.start()], Token("text", ""))
             yield item
             copied = place
-    if copied < len(text):
-        yield Item("text", text[copied:], Token("text", ""))
+    yield Item("text", text[copied:], Token("text", ""))
 
 
 def read_item(text: str, match: re.Match[str]) -> Item | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from regard.documents.html import HtmlReader
-from regard.documents.lines import BREAK, read_item
+from regard.documents.lines import BREAK, read_item, split_items
 from regard.documents.markup import Item, PassageBuilder, Token
 from regard.documents.passage import ReadOptions, Slot, TemplateDocument
 
@@ -111,24 +111,12 @@ class MarkdownReader:
         bare = body.rstrip(" \t").rstrip("#")  # "#" may close a heading
         body = bare if bare[-1:] in (" ", "\t") else body
         builder = PassageBuilder(reads_entities=False, is_wrapped=True)
-        for item in pair(list(self.split(body))):
+        for item in pair(list(split_items(body, _INLINE, self.item))):
             builder.add(item, (item.raw,))
         passage = builder.passage(self.options)
         if passage.is_changed:
             self.slots.append(Slot(passage, entities, builder.opens, builder.closes))
         self.template += [len(self.slots) - 1 if passage.is_changed else body, text[len(body) :]]
-
-    def split(self, text: str) -> Iterator[Item]:
-        """Text and inline markup; marks of emphasis and brackets are not paired yet."""
-        copied = place = 0
-        while match := _INLINE.search(text, place):
-            item = self.item(text, match)
-            place = match.start() + (len(item.raw) if item else 1)
-            if item is not None:
-                yield Item("text", text[copied : match.start()], Token("text", ""))
-                yield item
-                copied = place
-        yield Item("text", text[copied:], Token("text", ""))
 
     def item(self, text: str, match: re.Match[str]) -> Item | None:
         """The markup at a place; None if it is text there."""

@@ -14,19 +14,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
+from regard.documents import sentences
 from regard.documents.projecting import Element, Gap, make_units, pieces, project
 from regard.documents.protecting import NO_TERMS, Glossary, Protected, find_protected
 from regard.documents.restoring import MaskedSentence, RestoredSentence, links_by_order, restore, write
 from regard.documents.segment import Link, Segment, SegmentTranslation
-from regard.documents.sentences import (
-    Span,
-    equal_words,
-    is_replaced,
-    is_wide,
-    line_spans,
-    without_blanks,
-    word_spans,
-)
+from regard.documents.sentences import Span
 from regard.errors import UserError
 
 BLANK = re.compile(r"\s")
@@ -88,15 +81,12 @@ class Tags(Protocol):
 
     def text(self, text: str) -> str:
         """Text as it is written in the document."""
-        ...
 
     def open(self, element: int) -> str:
         """The opening tag of an element, or the whole of an empty one."""
-        ...
 
     def close(self, element: int) -> str:
         """The closing tag of an element; "" if it has none."""
-        ...
 
 
 class Passage:
@@ -129,8 +119,8 @@ class Passage:
         self.parts = find_protected(text, options.glossary, opaque)
         self.cuts = sorted({place for item in elements for place in (item.start, item.end)})
         plain = BLANK.sub(" ", text) if collapse else text
-        whole = without_blanks(text, [(0, len(text))])
-        spans = line_spans(plain, options.language, ends) if options.split else whole
+        whole = sentences.without_blanks(text, [(0, len(text))])
+        spans = sentences.line_spans(plain, options.language, ends) if options.split else whole
         spans = join_spans(spans, self.parts)
         self.sentences = [self._sentence(span, collapse) for span in spans]
 
@@ -200,7 +190,7 @@ class Passage:
         """The translation of a sentence with its protected parts; the sentence itself if both are equal."""
         if translation is None or (translation.text == sentence.masked.rewriting.text and not self.spaced):
             masked = MaskedSentence.of(sentence.masked.source, sentence.masked.parts)
-            links = [(*span, *span) for span in word_spans(masked.source)]
+            links = [(*span, *span) for span in sentences.word_spans(masked.source)]
             return write(
                 masked, masked.source, links, [(part.start, part.end, n) for n, part in enumerate(masked.parts)]
             )
@@ -210,9 +200,9 @@ class Passage:
             return restored
         # Names, numbers and marks that both texts have once are linked; without links, words are in their order.
         source = sentence.masked.source
-        certain = {target: span for span, target in equal_words(source, restored.text)}
+        certain = {target: span for span, target in sentences.equal_words(source, restored.text)}
         targets, found = sorted(certain), restored.links or tuple(links_by_order(source, restored.text))
-        links = [link for link in found if not is_replaced(link[2:], targets)]
+        links = [link for link in found if not sentences.is_replaced(link[2:], targets)]
         links += [(*span, *target) for target, span in certain.items()]
         return replace(restored, links=tuple(sorted(links, key=lambda link: link[2:])))
 
@@ -289,7 +279,7 @@ def keep_blanks(source: str, target: str, links: Sequence[Link]) -> str:
 
 def needs_blank(character: str) -> bool:
     """True if a blank is between a character and an element beside it."""
-    return character.isalnum() and not is_wide(character)
+    return character.isalnum() and not sentences.is_wide(character)
 
 
 def join_spans(spans: Sequence[Span], parts: Sequence[Protected]) -> list[Span]:
@@ -313,9 +303,9 @@ def blank_between(source_left: str, gap: str, left: str, right: str) -> str:
     """
     if not left or not right or "\n" in gap:
         return gap
-    if not gap and is_wide(source_left) and not is_wide(left) and not is_wide(right):
+    if not gap and sentences.is_wide(source_left) and not sentences.is_wide(left) and not sentences.is_wide(right):
         return " "
-    if gap and not is_wide(source_left) and is_wide(left) and is_wide(right):
+    if gap and not sentences.is_wide(source_left) and sentences.is_wide(left) and sentences.is_wide(right):
         return ""
     return gap
 
