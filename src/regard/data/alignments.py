@@ -122,31 +122,16 @@ def english(number: int) -> tuple[Segment, ...]:
     thousands, ones = divmod(number, 1000)
     segments: list[Segment] = []
     if thousands:
-        segments += [*english_hundreds(thousands, "thousands"), Segment("thousand", "thousand")]
+        segments += [*hundreds_segments(thousands, "en", "thousands"), Segment("thousand", "thousand")]
     if thousands and ones:
         segments.append(Segment("and") if ones < 100 else Segment(","))
     if ones or not thousands:
-        segments += english_hundreds(ones, "ones")
+        segments += hundreds_segments(ones, "en", "ones")
     joined = [segments[0]]
     for before, segment in pairwise(segments):
         close = segment.text in "-," or before.text == "-"
         joined.append(segment if close else Segment(f" {segment.text}", segment.meaning))
     return tuple(joined)
-
-
-def english_hundreds(number: int, group: str) -> list[Segment]:
-    """A number below a thousand, without spaces."""
-    hundreds, remainder = divmod(number, 100)
-    tens, units = remainder // 10 * 10, remainder % 10
-    segments: list[Segment] = []
-    if hundreds:
-        segments += [Segment(word(hundreds, "en"), f"hundreds of {group}"), Segment("hundred", f"hundred of {group}")]
-        segments += [Segment("and")] if remainder else []
-    if remainder > 20 and units:
-        segments += [number_word(tens, "en", group), Segment("-"), number_word(units, "en", group)]
-    elif remainder or not hundreds:
-        segments.append(number_word(remainder, "en", group))
-    return segments
 
 
 def german(number: int) -> tuple[Segment, ...]:
@@ -155,24 +140,28 @@ def german(number: int) -> tuple[Segment, ...]:
     segments: list[Segment] = []
     if thousands:
         one = Segment(german_digit(1), "units of thousands")
-        first = [one] if thousands == 1 else german_hundreds(thousands, "thousands")
+        first = [one] if thousands == 1 else hundreds_segments(thousands, "de", "thousands")
         segments += [*first, Segment("tausend", "thousand")]
     if ones or not thousands:
-        segments += german_hundreds(ones, "ones")
+        segments += hundreds_segments(ones, "de", "ones")
     return tuple(segments)
 
 
-def german_hundreds(number: int, group: str) -> list[Segment]:
-    """A number below a thousand."""
+def hundreds_segments(number: int, language: str, group: str) -> list[Segment]:
+    """A number below a thousand, without spaces."""
     hundreds, remainder = divmod(number, 100)
-    tens, units = remainder // 10 * 10, remainder % 10
-    segments: list[Segment] = []
+    tens, units = (number_word(part, language, group) for part in (remainder // 10 * 10, remainder % 10))
+    is_german, segments = language == "de", list[Segment]()
     if hundreds:
-        segments += [Segment(german_digit(hundreds), f"hundreds of {group}"), Segment("hundert", f"hundred of {group}")]
-    if remainder > 20 and units:
-        segments += [Segment(german_digit(units), f"units of {group}"), Segment("und"), number_word(tens, "de", group)]
+        digit = german_digit(hundreds) if is_german else word(hundreds, "en")
+        hundred = Segment("hundert" if is_german else "hundred", f"hundred of {group}")
+        segments += [Segment(digit, f"hundreds of {group}"), hundred]
+        segments += [Segment("and")] if remainder and not is_german else []
+    if remainder > 20 and remainder % 10:
+        first = Segment(german_digit(remainder % 10), units.meaning)
+        segments += [first, Segment("und"), tens] if is_german else [tens, Segment("-"), units]
     elif remainder or not hundreds:
-        segments.append(number_word(remainder, "de", group))
+        segments.append(number_word(remainder, language, group))
     return segments
 
 

@@ -75,8 +75,7 @@ def _rows(files: SourceFiles, path: Path, batches: Iterable[Any]) -> Iterator[Re
             for cells in zip(*(column.slice(start, ROWS).to_pylist() for column in batch.columns), strict=True):
                 number += 1
                 location = Location(path, number, "row")
-                files.account.read += 1
-                yield Record(location, [_value(cell, location) for cell in cells], layout.first)
+                yield files.record(location, [_value(cell, location) for cell in cells], layout.first)
 
 
 def read_xlsx(files: SourceFiles) -> Iterator[Record]:

@@ -47,8 +47,7 @@ def read_conllu(files: SourceFiles) -> Iterator[Record]:
             if not (head.isascii() and head.isdecimal() and int(head) <= len(heads)):
                 remedy = f"write the number of a word, 1 to {len(heads)}, or 0 for the root"
                 raise Location(path, number).error(f"has the head {head!r}", remedy)
-        files.account.read += 1
-        yield Record(Location(path, numbers[0]), {"words": lists["words"], **filled})
+        yield files.record(Location(path, numbers[0]), {"words": lists["words"], **filled})
 
 
 def sentences(lines: Iterable[str], path: Path) -> Iterator[list[Row]]:

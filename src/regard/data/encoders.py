@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,7 +20,6 @@ from regard.data.settings import PairDataSettings
 from regard.data.split import hash_text
 from regard.data.store import Encoded
 from regard.errors import UserError
-from regard.text.inputs import MaskedTokenizer
 from regard.text.symbols import EOS, PLACEHOLDERS
 from regard.text.tokenizer import Tokenizer
 
@@ -158,10 +158,11 @@ class LineEncoder:
     """Tokenises lines, {"text"}: column `tokens` with end symbols; counts words and characters, line ends included."""
 
     tokenizer: Tokenizer
+    kind: ClassVar[str] = "lines"
 
     @cached_property
     def identity(self) -> str:
-        return repr(("lines", self.tokenizer.to_json()))
+        return repr((self.kind, self.tokenizer.to_json()))
 
     @property
     def dtypes(self) -> Mapping[str, DTypeLike]:
@@ -176,21 +177,13 @@ class LineEncoder:
 
 
 @dataclass(frozen=True)
-class SentenceEncoder:
+class SentenceEncoder(LineEncoder):
     """Tokenises sentences of documents, {"text", "first"}: column `tokens`, and documents as groups of rows.
 
     Sentences without a token and documents without a sentence disappear.
     """
 
-    tokenizer: MaskedTokenizer
-
-    @cached_property
-    def identity(self) -> str:
-        return repr(("sentences", self.tokenizer.to_json()))
-
-    @property
-    def dtypes(self) -> Mapping[str, DTypeLike]:
-        return {"tokens": smallest_unsigned(len(self.tokenizer))}
+    kind = "sentences"
 
     def __call__(self, examples: list[Example]) -> Encoded:
         rows = self.tokenizer.encode_batch([example["text"] for example in examples])

@@ -236,8 +236,7 @@ def read_aligned(files: SourceFiles) -> Iterator[Record]:
             problem = f"{src_path} has {src_count} lines but {tgt_path} has {tgt_count}"
             remedy = "correct the files: line n of the second must translate line n of the first"
             raise UserError(problem, remedy, code="unaligned-files", where=f"{src_path}, {tgt_path}")
-        files.account.read += 1
-        yield Record(Location(src_path, number), {"src": src, "tgt": tgt})
+        yield files.record(Location(src_path, number), {"src": src, "tgt": tgt})
 
 
 def read_builtin(files: SourceFiles) -> Iterator[Record]:
@@ -246,8 +245,7 @@ def read_builtin(files: SourceFiles) -> Iterator[Record]:
     assert source.builtin is not None and source.split is not None
     for number, example in enumerate(builtin.examples(source.builtin, source.split), 1):
         value = example if source.side is None else {"text": example[source.side]}
-        files.account.read += 1
-        yield Record(Location(source.builtin, number), value)
+        yield files.record(Location(source.builtin, number), value)
 
 
 def read_trees(files: SourceFiles) -> Iterator[Record]:
@@ -278,8 +276,7 @@ def read_dialogues(files: SourceFiles) -> Iterator[Record]:
 def read_text_lines(files: SourceFiles) -> Iterator[Record]:
     """Every line of a text, blank lines too."""
     for number, line in enumerate(files.lines(), 1):
-        files.account.read += 1
-        yield Record(Location(files.paths[0], number), {"text": line})
+        yield files.record(Location(files.paths[0], number), {"text": line})
 
 
 def read_documents(files: SourceFiles) -> Iterator[Record]:
@@ -287,8 +284,7 @@ def read_documents(files: SourceFiles) -> Iterator[Record]:
     path, source = files.paths[0], files.source
     rows = texts.sentences(files.lines(), source.boundary or "blank", source.sentences or "lines")
     for number, text, first in rows:
-        files.account.read += 1
-        yield Record(Location(path, number), {"text": text, "first": first})
+        yield files.record(Location(path, number), {"text": text, "first": first})
 
 
 # ---- tables, JSON and lines with labels
@@ -319,8 +315,7 @@ def read_json_list(files: SourceFiles) -> Iterator[Record]:
         remedy = f"write records = one of its lists: {', '.join(lists)}" if lists else "write a list of objects"
         raise Location(path).error(f"has no list under {key!r}" if key else "is not a list", remedy, "bad-json")
     for number, value in enumerate(records, 1):
-        files.account.read += 1
-        yield Record(Location(path, number, key or "record"), value)
+        yield files.record(Location(path, number, key or "record"), value)
 
 
 def read_labelled_lines(files: SourceFiles) -> Iterator[Record]:
@@ -353,8 +348,7 @@ def read_conll(files: SourceFiles) -> Iterator[Record]:
                 remedy = "write a word, a tab and its tag, and a blank line between sentences"
                 raise Location(path, line).error(problem, remedy)
         header = ["words", *[""] * (width - 2), "tags"][:width]
-        files.account.read += 1
-        yield Record(Location(path, number), [list(column) for column in zip(*rows, strict=True)], header)
+        yield files.record(Location(path, number), [list(column) for column in zip(*rows, strict=True)], header)
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
@@ -396,8 +390,7 @@ def read_squad(files: SourceFiles) -> Iterator[Record]:
                         value["answers"] = []
                     elif "answers" in question:
                         value["answers"] = question["answers"]
-                    files.account.read += 1
-                    yield Record(Location(path, name, "question"), value)
+                    yield files.record(Location(path, name, "question"), value)
     except (KeyError, TypeError) as error:
         remedy = "SQuAD is {data: [{paragraphs: [{context, qas: [{id, question, answers: [{text, answer_start}]}]}]}]}"
         problem = f"is not in the format of SQuAD: {error!r} is missing"
@@ -416,8 +409,7 @@ def read_squad_tokens(files: SourceFiles) -> Iterator[Record]:
         location = Location(paths[2], number)
         answer = word_span(context.split(" "), word_numbers(span, location), location)
         value = {"id": str(number), "question": question, "context": context, "answers": [answer]}
-        files.account.read += 1
-        yield Record(Location(paths[0], number), value)
+        yield files.record(Location(paths[0], number), value)
 
 
 def read_qamr(files: SourceFiles) -> Iterator[Record]:
@@ -447,8 +439,7 @@ def read_qamr(files: SourceFiles) -> Iterator[Record]:
         answers = [word_span(words, word_numbers(span, location), location) for span in spans]
         distinct = [answer for i, answer in enumerate(answers) if answer not in answers[:i]]
         value = {"id": str(number), "question": cells[5], "context": " ".join(words), "answers": distinct}
-        files.account.read += 1
-        yield Record(location, value)
+        yield files.record(location, value)
 
 
 def word_numbers(text: str, location: Location) -> list[int]:

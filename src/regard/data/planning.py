@@ -60,26 +60,21 @@ class Examples(Protocol):
     @property
     def ignored(self) -> Mapping[str, int]:
         """Tensors with labels, and the label that their loss ignores."""
-        ...
 
     @property
     def lengths(self) -> tuple[Array, ...]:
         """(E,) for each side: tokens of every example."""
-        ...
 
     @property
     def widths(self) -> tuple[Array, ...]:
         """(E,) for each side: tokens of the longest sequence of every example."""
-        ...
 
     @property
     def sequences(self) -> Array | None:
         """(E,): sequences of every example; None if all have one."""
-        ...
 
     def count(self, indices: Array) -> tuple[int, int]:
         """Labels and tokens of some examples."""
-        ...
 
     def pad(self, indices: Array) -> Batch: ...
 

@@ -421,7 +421,6 @@ class Objective(Protocol):
 
     def counts(self, lengths: Array) -> Array:
         """Number of tokens to predict in inputs of these lengths, (B,), or a little more."""
-        ...
 
 
 class Masking:

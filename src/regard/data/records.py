@@ -243,6 +243,11 @@ class SourceFiles(NamedTuple):
             else:
                 self.account.drop("blank")
 
+    def record(self, location: Location, value: object, header: Sequence[str] = ()) -> Record:
+        """A record, counted."""
+        self.account.read += 1
+        return Record(location, value, header)
+
     def json(self) -> object:
         """The one JSON value of the first file."""
         path = self.paths[0]

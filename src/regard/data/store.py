@@ -64,12 +64,10 @@ class Encoder(Protocol):
     @property
     def identity(self) -> str:
         """Everything that the encoded columns depend on, besides the examples."""
-        ...
 
     @property
     def dtypes(self) -> Mapping[str, DTypeLike]:
         """The columns and their types."""
-        ...
 
     def __call__(self, examples: list[Example]) -> Encoded: ...
 
@@ -154,15 +152,12 @@ class StoreWriter:
     def append(self, columns: Mapping[str, Rows], groups: Array | None = None) -> None:
         """Write rows, and the groups that begin with some of them."""
         if groups is not None:
-            self._append_groups(groups + next(iter(self._columns.values())).rows)
+            self._groups = self._groups or ArrayWriter(self._folder / "groups", np.int64)
+            starts = groups + next(iter(self._columns.values())).rows
+            self._groups.append(starts[np.diff(starts, prepend=self._last_group) > 0])  # an empty group disappears
+            self._last_group = int(starts[-1]) if len(starts) else self._last_group
         for name, rows in columns.items():
             self._columns[name].append(rows)
-
-    def _append_groups(self, starts: Array) -> None:
-        if self._groups is None:
-            self._groups = ArrayWriter(self._folder / "groups", np.int64)
-        self._groups.append(starts[np.diff(starts, prepend=self._last_group) > 0])  # an empty group disappears
-        self._last_group = int(starts[-1]) if len(starts) else self._last_group
 
     def select(self, rows: Array) -> None:
         """Keep these rows only."""
