@@ -15,18 +15,9 @@ from regard.documents.segment import Link, Segment, SegmentTranslation
 from regard.engines.choose import ContinuousSearch, continuous_search
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.run import translating
 from regard.run.alignment import align
 from regard.run.model import Model, Translator
-from regard.run.translating import (
-    AlignmentStep,
-    Direction,
-    Numbers,
-    SearchStep,
-    SegmentTask,
-    SentenceCache,
-    cut_source,
-    join_pieces,
-)
 from regard.serve.errors import ServiceError
 from regard.serve.worker import OnResult, Unit, Worker
 from regard.tasks.base import AnyTask, Example, Prediction, Search
@@ -119,7 +110,7 @@ class SegmentEvents:
         self.first, self.waiting = segments.start, set(segments)
         self.on_segment, self.loop = on_segment, asyncio.get_running_loop()
 
-    def notify(self, numbers: Numbers, translation: str, complete: bool = True) -> None:
+    def notify(self, numbers: translating.Numbers, translation: str, complete: bool = True) -> None:
         """Report the translation of segments; a segment is complete once."""
         for number in (self.first + number for number in numbers):
             if number in self.waiting:
@@ -127,13 +118,13 @@ class SegmentEvents:
             if complete:
                 self.waiting.discard(number)
 
-    def on_result(self, work: SearchStep, index: int, prediction: Prediction) -> None:
+    def on_result(self, work: translating.SearchStep, index: int, prediction: Prediction) -> None:
         """For the thread of a worker: report the translation of an input; not yet if it is searched again."""
         translation = str(prediction["translation"])
         if not prediction["looped"] and work.is_right(work.examples[index], translation):
             self.on_partial(work, index, translation, complete=True)
 
-    def on_partial(self, work: SearchStep, index: int, translation: str, complete: bool = False) -> None:
+    def on_partial(self, work: translating.SearchStep, index: int, translation: str, complete: bool = False) -> None:
         """For the thread of a worker: report the beginning of the translation of an input."""
         with suppress(RuntimeError):  # the event loop is closed, with all requests
             self.loop.call_soon_threadsafe(self.notify, work.numbers[index], translation, complete)
@@ -144,12 +135,12 @@ class SegmentTranslator:
 
     def __init__(self, worker: Worker, task: Translation, languages: Languages, cache: int) -> None:
         self.worker, self.task, self.languages = worker, task, languages
-        self.cache = SentenceCache(cache)
+        self.cache = translating.SentenceCache(cache)
 
     async def translate(
         self,
         segments: Sequence[Segment],
-        direction: Direction,
+        direction: translating.Direction,
         *,
         alternatives: int = 0,
         links: bool = False,
@@ -157,7 +148,7 @@ class SegmentTranslator:
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
         source, target = (self.task.languages.find(code) if code else None for code in direction)
-        job = SegmentTask(self.task, self.languages, {}, alternatives, links, self.cache)
+        job = translating.SegmentTask(self.task, self.languages, {}, alternatives, links, self.cache)
         results: list[SegmentTranslation] = []
         for part in chunk(segments, lambda segment: len(segment.text), CHUNK, CHUNK_CHARACTERS):
             numbers = range(len(results), len(results) + len(part))
@@ -173,7 +164,7 @@ class SegmentTranslator:
 
     async def predict(self, task: Translation, function: Predict, examples: Sequence[Example]) -> list[Prediction]:
         """Predictions of examples, of which those that are too long for the model are cut and joined again."""
-        cuts = [cut_source(task, example) for example in examples]
+        cuts = [translating.cut_source(task, example) for example in examples]
         pieces = [
             {**example, "src": example["src"][slice(*span)], **({"prefix": ""} if index else {})}
             for example, spans in zip(examples, cuts, strict=True)
@@ -183,14 +174,16 @@ class SegmentTranslator:
         found = await asyncio.wrap_future(self.worker.submit(function.key, function, pieces, costs))
         translations = (SegmentTranslation(str(item["translation"]), prediction=item) for item in found)
         joined = [
-            join_pieces(example["src"], spans, list(islice(translations, len(spans))))
+            translating.join_pieces(example["src"], spans, list(islice(translations, len(spans))))
             for example, spans in zip(examples, cuts, strict=True)
         ]
         return [item.prediction or {} for item in joined]
 
-    async def _compute(self, work: SearchStep | AlignmentStep, events: SegmentEvents | None) -> list[Any]:
+    async def _compute(
+        self, work: translating.SearchStep | translating.AlignmentStep, events: SegmentEvents | None
+    ) -> list[Any]:
         """Let the worker do the work of a step."""
-        if isinstance(work, AlignmentStep):
+        if isinstance(work, translating.AlignmentStep):
             pairs = list(zip(work.examples, work.translations, strict=True))
             costs = await count_tokens(self.task, work.examples, width=1)
             return await asyncio.wrap_future(self.worker.submit("align", align_batch, pairs, costs))

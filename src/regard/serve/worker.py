@@ -59,23 +59,18 @@ class ContinuousBatch(Protocol):
 
     def __len__(self) -> int:
         """The number of inputs in progress."""
-        ...
 
     def add(self, units: "Sequence[Unit]") -> None:
         """Let inputs take part from the next step on; if that fails, nothing has changed."""
-        ...
 
     def remove(self, unit: "Unit") -> None:
         """Forget an input."""
-        ...
 
     def step(self) -> "list[tuple[Unit, object]]":
         """Go on by one step; the inputs that are done, with their results."""
-        ...
 
     def partial(self, units: "Sequence[Unit]") -> "list[tuple[Unit, object]]":
         """What is known of the results of some inputs in progress."""
-        ...
 
 
 @dataclass(eq=False)
