@@ -35,11 +35,11 @@ def test_a_translation_that_collapses_stops_at_the_second_validation(tmp_path: P
     recipe = write_recipe(tmp_path, "translation", "transformer", COLLAPSE)
     result = regard("train", recipe, "--folder", tmp_path / "run", "--json")
     values = json.loads(result.out)
-    assert (values["reason"], values["step"]) == ("not learning", 50)
+    assert (values["reason"], values["step"]) == ("not learning", 125)  # it is judged from step 100 on
     assert result.err.count("no better than a unigram model") == 2 and "training.learning_rate" in result.err
     resumed = json.loads(regard("train", tmp_path / "run", "--json").out)
-    assert (resumed["reason"], resumed["step"]) == ("not learning", 50)
-    more = regard("train", tmp_path / "run", "training.stop_if_not_learning=false", "training.max_steps=100", "--json")
+    assert (resumed["reason"], resumed["step"]) == ("not learning", 125)
+    more = regard("train", tmp_path / "run", "training.stop_if_not_learning=false", "training.max_steps=150", "--json")
     assert json.loads(more.out)["reason"] == "max_steps"
 
 

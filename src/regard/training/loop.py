@@ -32,6 +32,8 @@ Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "not lear
 
 MAX_NOT_LEARNING = 2
 """Validations in a row that are no better than a baseline, before training stops."""
+MIN_STEPS, MIN_SHARE = 100, 0.05
+"""Optimizer steps, and share of all steps, before which a model is not compared with a baseline: many begin slowly."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ class _Loop(Generic[B]):
             remedy = f"write one of {', '.join(sorted(validation.metrics))}"
             raise UserError(problem, remedy, code="invalid-setting", where="training.monitor")
         progress = self.progress
-        if progress.step >= self.settings.warmup:
+        settings = self.settings
+        if progress.step >= max(MIN_STEPS, settings.warmup, MIN_SHARE * settings.max_steps):
             progress.compare(validation.baseline, validation.metrics)
         is_best = progress.record_validation(validation.metrics)
         self._tick()

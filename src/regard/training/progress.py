@@ -18,7 +18,7 @@ from regard.training.task import Baseline
 WINDOW = {"objective", "nll", "count", "tokens", "seconds"}
 """The sums of a log line."""
 FALLING = 0.01
-"""A validation loss that is lower by this share than the last one is falling."""
+"""A validation loss that is lower by this share than that of the best checkpoint is falling."""
 RANDOM_WEIGHTS = "random_weights"
 """The key of an import's checkpoint for the names of weights that were filled with random values."""
 
@@ -71,7 +71,7 @@ class TrainingProgress:
 
     def compare(self, baseline: Baseline | None, metrics: dict[str, float]) -> None:
         """Count validations without learning, before `record_validation`; a loss that still falls is learning."""
-        before, loss = self.metrics.get("loss"), metrics.get("loss")
+        before, loss = self.best_loss, metrics.get("loss")
         if baseline is None or baseline.is_beaten(metrics):
             self.not_learning = 0
         elif before is not None and loss is not None and loss < (1 - FALLING) * before:
