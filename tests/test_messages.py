@@ -30,13 +30,15 @@ def english_templates() -> set[str]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message"
     ]
     literals = [call.args[0] for call in calls if isinstance(call.args[0], ast.Constant)]
-    assert len(calls) - len(literals) == 2  # join_messages and find_message
+    assert len(calls) - len(literals) == 3  # join_messages, find_message, and the titles in variants.toml
     return {str(literal.value) for literal in literals}
 
 
 def texts_of_files() -> set[str]:
-    """Texts that are shown with `find_message`: of bundled recipes, settings, certificates and ends of training."""
+    """Texts in files, and texts that are shown with `find_message`: of settings, certificates and ends of training."""
     about = {read_toml(path)["about"] for path in shipped_recipes()}
+    variants = read_toml(SOURCE / "tasks" / "variants.toml")
+    about |= {row["title"] for task in ("translation", "language") for row in variants[task]} - {"Transformer"}
     pooling = {f"{name} pooling" for name in POOLERS}
     return (
         about

@@ -1,22 +1,17 @@
 """The models that `regard ladder` compares: what each is, and who proposed it.
 
 A variant is a change to one recipe, that of a Transformer (of an LSTM for language models). Data, vocabulary, number of
-training tokens and schedule stay the same, so that two variants differ in their model only. WIDTH, LAYERS, DROPOUT and
-TIE in a setting are replaced by the values of the model of that recipe.
+training tokens and schedule stay the same, so that two variants differ in their model only. They are in variants.toml.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.messages import Message
-
-GREEDY: JsonObject = {"search": "greedy"}
-SAME = 'd_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT, tie = "TIE"'
-MASKED = ("model.kind=mask-predict", 'decoding={ search = "mask_predict" }')
-CONVOLUTIONAL = f'kind = "convolutional", encoder_layers = LAYERS, decoder_layers = LAYERS, {SAME}'
-LUONG = f'kind = "recurrent", decoder = "luong", layers = 1, encoder = "both", {SAME}'
+from regard.reading import read_toml
 
 
 @dataclass(frozen=True)
@@ -28,7 +23,7 @@ class Variant:
     paper: str
     settings: tuple[str, ...] = ()
     """Changes to the recipe, as on the command line."""
-    searches: tuple[tuple[str, JsonObject], ...] = (("", GREEDY),)
+    searches: tuple[tuple[str, JsonObject], ...] = (("", {"search": "greedy"}),)
     """The searches that it is evaluated with: an addition to the title, and changed settings."""
     teacher: str = ""
     """The variant whose translations of the training data replace the references (sequence-level distillation)."""
@@ -71,45 +66,23 @@ class VariantSet:
         return settings
 
 
-def mask_predict(*iterations: int) -> tuple[tuple[str, JsonObject], ...]:
-    return tuple((f"T\u00a0=\u00a0{number}", {"search": "mask_predict", "iterations": number}) for number in iterations)
+def read_variants(task: str) -> tuple[Variant, ...]:
+    """The variants of a task in variants.toml."""
+    tables = read_toml(Path(__file__).with_name("variants.toml"))
+    variants = []
+    for row in tables[task]:
+        title, settings = Message(row["title"]), row.get("settings", ())
+        for word, text in tables["words"].items():
+            settings = tuple(setting.replace(word, text) for setting in settings)
+        rounds = [
+            (f"T\u00a0=\u00a0{n}", {"search": "mask_predict", "iterations": n}) for n in row.get("iterations", ())
+        ]
+        searches = tuple(rounds) or Variant.searches
+        variants.append(Variant(row["name"], title, row["paper"], settings, searches, row.get("teacher", "")))
+    return tuple(variants)
 
 
-_TRANSLATION: tuple[Variant, ...] = (
-    Variant("plain", Message("Encoder-decoder without attention"), "Sutskever et al. 2014",
-         (f'model={{ kind = "recurrent", decoder = "plain", layers = LAYERS, {SAME} }}',)),
-    Variant("bahdanau", Message("Additive attention"), "Bahdanau et al. 2014",
-         (f'model={{ kind = "recurrent", decoder = "bahdanau", {SAME} }}',)),
-    Variant("luong", Message("Multiplicative attention, input feeding"), "Luong et al. 2015",
-         (f'model={{ {LUONG}, attention = "global" }}',)),
-    Variant("local-m", Message("Local attention, monotonic"), "Luong et al. 2015, section 3.2",
-         (f'model={{ {LUONG}, attention = "local-m", window = 5 }}',)),
-    Variant("local-p", Message("Local attention, predicted position"),
-         "Luong et al. 2015, section 3.2", (f'model={{ {LUONG}, attention = "local-p", window = 10 }}',)),
-    Variant("hard", Message("Hard attention, Gumbel-softmax"), "Xu et al. 2015; Jang et al. 2017",
-         (f'model={{ {LUONG}, attention = "hard-gumbel" }}',)),
-    Variant("reinforce", Message("Hard attention, REINFORCE"), "Xu et al. 2015; Williams 1992",
-         (f'model={{ {LUONG}, attention = "hard-reinforce" }}',)),
-    Variant("convolutional", Message("Convolutions, attention in every layer"), "Gehring et al. 2017",
-         (f"model={{ {CONVOLUTIONAL} }}",)),
-    Variant("transformer", "Transformer", "Vaswani et al. 2017"),
-    Variant("restricted", Message("Transformer, self-attention within 4 neighbours"),
-         "Vaswani et al. 2017, section 4", ("model.window=4",)),
-    Variant("masked", Message("Mask-predict, all words at once"), "Ghazvininejad et al. 2019",
-         MASKED, searches=mask_predict(1, 4, 10)),
-    Variant("masked-distilled", Message("Mask-predict, taught by the Transformer"),
-         "Ghazvininejad et al. 2019; Kim and Rush 2016",
-         MASKED, searches=mask_predict(1, 4, 10), teacher="transformer"),
-    Variant("single-head", Message("Transformer, one head"), "Vaswani et al. 2017, table 3", ("model.num_heads=1",)),
-    Variant("learned", Message("Transformer, learned positions"), "Gehring et al. 2017", ("model.positions=learned",)),
-    Variant("rotary", Message("Transformer, rotary positions"), "Su et al. 2021", ("model.positions=rotary",)),
-    Variant("relative", Message("Transformer, relative positions"), "Shaw et al. 2018", ("model.positions=relative",)),
-    Variant("alibi", Message("Transformer, linear biases"), "Press et al. 2022", ("model.positions=alibi",)),
-    Variant("none", Message("Transformer, no positions"), "Vaswani et al. 2017, section 3.5",
-         ("model.positions=none",)),
-    Variant("additive-heads", Message("Transformer, additive scores"), "Bahdanau et al. 2014",
-         ("model.score=additive",)),
-)  # fmt: skip
+_TRANSLATION, _LANGUAGE = read_variants("translation"), read_variants("language")
 
 
 def table_3(row: str, name: str, title: str, *settings: str) -> Variant:
@@ -130,20 +103,6 @@ _TABLE_3: tuple[Variant, ...] = (
     *(table_3("D", f"dropout-{p}", f"dropout {p}", f"model.dropout={p}") for p in (0.0, 0.1, 0.5)),
     *(table_3("D", f"smoothing-{p}", Message("label smoothing {p}", p=p), f"training.label_smoothing={p}")
       for p in (0.0, 0.2)),
-)  # fmt: skip
-
-TEXT_TRANSFORMER = 'kind = "transformer", d_model = WIDTH, num_heads = 4, head_dim = 32, layers = LAYERS'
-
-_LANGUAGE: tuple[Variant, ...] = (
-    Variant("ngram", Message("5-grams, Kneser-Ney smoothing"), "Chen and Goodman 1998",
-         ('model={ kind = "ngram", order = 5 }',)),
-    Variant("markov", Message("Feed-forward network over the last words"), "Bengio et al. 2003",
-         ('model={ kind = "markov", d_model = WIDTH, d_embedding = WIDTH, dropout = DROPOUT }',)),
-    Variant("rnn", Message("Recurrent network"), "Mikolov et al. 2010", ("model.kind=rnn",)),
-    Variant("gru", Message("Gated recurrent unit"), "Cho et al. 2014", ("model.kind=gru",)),
-    Variant("lstm", Message("Long short-term memory"), "Hochreiter and Schmidhuber 1997"),
-    Variant("transformer", Message("Causal Transformer"), "Vaswani et al. 2017; Radford et al. 2018",
-         (f"model={{ {TEXT_TRANSFORMER}, dropout = DROPOUT }}",)),
 )  # fmt: skip
 
 TRANSLATION_VARIANTS = VariantSet(
