@@ -146,6 +146,18 @@ class Recipe(Settings):
             )
         return self
 
+    def check_length(self, name: str, unit: str, accumulation: int = 1) -> None:
+        """Raise SettingError if data.NAME, the length of one `unit`, is more than the model or a batch can hold."""
+        length, limit = getattr(self.data, name), self.model.length_limit
+        if limit is not None and limit < length:
+            larger = f"model.{self.model.length_setting}"
+            problem = f"{length} is more than {larger} allows, {limit} tokens"
+            raise SettingError(f"data.{name}", f"{problem}; write a larger {larger} or a smaller data.{name}")
+        if self.training.batch_tokens < length * accumulation:
+            parts = f" for each of training.accumulation = {accumulation} micro-batches" if accumulation > 1 else ""
+            problem = f"{self.training.batch_tokens} is less than one {unit} of data.{name} = {length} tokens{parts}"
+            raise SettingError("training.batch_tokens", f"{problem}; write a larger batch_tokens or a smaller {name}")
+
     @property
     def has_attention(self) -> bool:
         """True if the outputs depend on attention weights, which can be shown."""

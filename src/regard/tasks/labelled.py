@@ -102,15 +102,7 @@ class LabelledRecipe(Recipe):
         """Check settings of different groups against each other."""
         if self.model.kind == "bert" and self.text.kind not in ("bert", "imported"):
             raise SettingError("text.kind", f'a BERT reads text of kind "bert", not "{self.text.kind}"; write "bert"')
-        if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
-            problem = f"{self.data.max_length} is more than model.max_positions = {self.model.length_limit}; write less"
-            raise SettingError("data.max_length", problem)
-        if self.training.batch_tokens < self.data.max_length:
-            raise SettingError(
-                "training.batch_tokens",
-                f"{self.training.batch_tokens} is less than one text of data.max_length = {self.data.max_length} "
-                "tokens; write a larger one",
-            )
+        self.check_length("max_length", "text")
         return self
 
     @property

@@ -103,24 +103,11 @@ class LanguageRecipe(Recipe):
     @model_validator(mode="after")
     def check_groups(self) -> Self:
         """Check settings of different groups against each other."""
-        data, model, training = self.data, self.model, self.training
-        if self.start_from and isinstance(model, NGramSettings):
+        if self.start_from and isinstance(self.model, NGramSettings):
             raise SettingError("start_from", "an n-gram model is counted and cannot start from another run; remove it")
         if self.decoding.search == "mask_predict":
             raise SettingError("decoding.search", 'mask_predict is a search of translation models; write "sample"')
-        if model.length_limit is not None and model.length_limit < data.bptt:
-            raise SettingError(
-                "data.bptt",
-                f"{data.bptt} is more than model.max_positions = {model.length_limit}; write a larger "
-                "model.max_positions or a smaller data.bptt",
-            )
-        if data.bptt * training.accumulation > training.batch_tokens:
-            raise SettingError(
-                "training.batch_tokens",
-                f"{training.batch_tokens} is less than one stream of data.bptt = {data.bptt} tokens for each of "
-                f"training.accumulation = {training.accumulation} micro-batches; write a larger batch_tokens or a "
-                "smaller bptt",
-            )
+        self.check_length("bptt", "stream", self.training.accumulation)
         return self
 
     @property

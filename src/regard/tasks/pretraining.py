@@ -119,18 +119,7 @@ class PretrainingRecipe(Recipe):
             raise SettingError("training.monitor", f"model.causal is {model.causal}; write {name}_perplexity")
         if data.next_sentence and model.segments < 2:
             raise SettingError("model.segments", "data.next_sentence = true needs 2 segments; write 2")
-        if model.max_positions < data.max_length:
-            raise SettingError(
-                "data.max_length",
-                f"{data.max_length} is more than model.max_positions = {model.max_positions}; write a larger "
-                "model.max_positions or a smaller data.max_length",
-            )
-        if training.batch_tokens < data.max_length:
-            raise SettingError(
-                "training.batch_tokens",
-                f"{training.batch_tokens} is less than one input of data.max_length = {data.max_length} tokens; write "
-                "a larger batch_tokens or a smaller max_length",
-            )
+        self.check_length("max_length", "input")
         return self
 
     def no_effect(self) -> Iterator[Unused]:

@@ -106,19 +106,7 @@ class TranslationRecipe(Recipe):
             )
         if masked and self.training.loss != "cross_entropy":
             raise SettingError("training.loss", f'"{self.training.loss}" does not work with kind = "{self.model.kind}"')
-        if self.model.length_limit is not None and self.model.length_limit < self.data.max_length:
-            name = self.model.length_setting
-            raise SettingError(
-                "data.max_length",
-                f"{self.data.max_length} is more than model.{name} allows, {self.model.length_limit} tokens; write a "
-                f"larger model.{name} or a smaller data.max_length",
-            )
-        if self.data.max_length > self.training.batch_tokens:
-            raise SettingError(
-                "training.batch_tokens",
-                f"{self.training.batch_tokens} is less than one sentence of data.max_length = {self.data.max_length} "
-                "tokens; write a larger batch_tokens or a smaller max_length",
-            )
+        self.check_length("max_length", "sentence")
         return self
 
     def no_effect(self) -> Iterator[Unused]:
