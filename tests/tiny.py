@@ -10,14 +10,17 @@ The data are generated: the same files every time. What a run learns is simple e
 import base64
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.examples import Example
+from regard.data.inputs import Input
 from regard.recipe import to_toml
+from regard.tasks.labelled import Labelled
 
 Table = dict[str, Any]
 Settings = Mapping[str, object]
@@ -321,3 +324,10 @@ def all_kinds() -> Iterator[tuple[str, str]]:
 def unpack_array(packed: Mapping[str, Any]) -> NDArray[np.float32]:
     """The array that `pack_array` wrote for a page."""
     return np.frombuffer(base64.b64decode(packed["floats"]), dtype="<f4").reshape(packed["shape"])
+
+
+def training_inputs(task: Labelled[Any], examples: Iterable[Example]) -> Iterator[Sequence[Input]]:
+    """Encoded examples of a labelled task; inputs that are not compared with each other are examples of their own."""
+    for example in examples:
+        inputs = task.encode(example)
+        yield from [inputs] if task.grouped_inputs else ([item] for item in inputs)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.make import changed, make_task
+from tests.tiny import training_inputs
 from tokenizers import Tokenizer
 from tokenizers.processors import BertProcessing
 from torch import nn
@@ -64,7 +65,7 @@ def with_weights_of(reference: Any) -> EncoderWithHead:
 
 
 def padded_and_packed() -> list[Batch]:
-    inputs = Inputs.of(TASK.training_inputs(EXAMPLES), TASK.per_token)
+    inputs = Inputs.of(training_inputs(TASK, EXAMPLES), TASK.per_token)
     indices = np.arange(len(inputs))
     return [inputs.pad(indices), inputs.pack(indices, Capacity((120,), 9))]
 
@@ -101,7 +102,7 @@ def test_loss_and_gradients_of_padded_and_packed_batches() -> None:
 
 
 def test_loss_without_padding() -> None:
-    reference, inputs = reference_model(), Inputs.of(TASK.training_inputs(EXAMPLES), TASK.per_token)
+    reference, inputs = reference_model(), Inputs.of(training_inputs(TASK, EXAMPLES), TASK.per_token)
     for index in range(len(inputs)):
         batch = inputs.pad(np.array([index]))
         start, end = batch.labels.long().unbind(-1)

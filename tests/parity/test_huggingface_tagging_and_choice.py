@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.make import make_task
+from tests.tiny import training_inputs
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
@@ -67,7 +68,7 @@ def with_weights_of(reference: Any, task: Labelled[Any]) -> EncoderWithHead:
 
 
 def padded_and_packed(task: Labelled[Any], examples: list[dict[str, Any]]) -> list[Batch]:
-    inputs = Inputs.of(task.training_inputs(examples), task.per_token)
+    inputs = Inputs.of(training_inputs(task, examples), task.per_token)
     indices = np.arange(len(inputs))
     return [inputs.pad(indices), inputs.pack(indices, Capacity((120,), 5))]
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from tests.tasks.make import changed, make_task, validation
+from tests.tiny import training_inputs
 from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch
@@ -160,7 +161,7 @@ def examples() -> list[dict[str, Any]]:
 
 def batches(task: Answering) -> tuple[Batch, Batch]:
     """The same inputs padded, and packed with room for more."""
-    inputs = Inputs.of(task.training_inputs(examples()), task.per_token)
+    inputs = Inputs.of(training_inputs(task, examples()), task.per_token)
     everything = np.arange(len(inputs))
     return inputs.pad(everything), inputs.pack(everything, Capacity((300,), len(inputs) + 3))
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 from tests.tasks.make import changed, make_task, validation
+from tests.tiny import training_inputs
 from torch import Tensor
 
 from regard.data.batch import IGNORE
@@ -57,7 +58,7 @@ def test_each_choice_is_read_with_the_text_before_it() -> None:
 
 
 def test_the_inputs_of_an_example_stay_together() -> None:
-    inputs = Inputs.of(TASK.training_inputs(EXAMPLES), TASK.per_token)
+    inputs = Inputs.of(training_inputs(TASK, EXAMPLES), TASK.per_token)
     assert len(inputs) == 4 and inputs.label_counts.tolist() == [1] * 4
     batch = inputs.pad(np.array([1, 0]))
     assert batch["input_index"].tolist() == [[0, 1, -1, -1], [2, 3, 4, -1]] and batch.labels.tolist() == [[0], [1]]
@@ -72,7 +73,7 @@ def test_the_inputs_of_an_example_stay_together() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("kind", ["bert", "transformer", "recurrent"])
 def test_the_cost_is_that_of_each_example_alone_padded_and_packed(kind: str, smoothing: float) -> None:
-    task, inputs = changed(TASK, training__label_smoothing=smoothing), Inputs.of(TASK.training_inputs(EXAMPLES), False)
+    task, inputs = changed(TASK, training__label_smoothing=smoothing), Inputs.of(training_inputs(TASK, EXAMPLES), False)
     everything, gradients = np.array([2, 3, 0, 1]), []
     reference = model(kind)
     one_by_one(reference, smoothing).backward()
@@ -105,7 +106,7 @@ def test_adding_a_number_to_all_choices_of_an_example_changes_nothing() -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_asking_for_nothing_costs_nothing_and_nothing_is_looked_at(packed: bool) -> None:
-    inputs = Inputs.of(TASK.training_inputs(EXAMPLES), False)
+    inputs = Inputs.of(training_inputs(TASK, EXAMPLES), False)
     batch = inputs.pack(np.arange(4), Capacity((64,), 6)) if packed else inputs.pad(np.arange(4))
     rows = 6 * 4 + 1 if packed else 11
     logits = torch.randn(rows, 1, requires_grad=True)

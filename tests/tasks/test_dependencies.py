@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.tasks.make import changed, make_task, validation
+from tests.tiny import training_inputs
 from torch import Tensor
 
 from regard.data.batch import IGNORE
@@ -86,7 +87,7 @@ def test_words_beyond_the_maximum_length_are_not_read() -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_the_loss_is_that_of_the_equation(smoothing: float) -> None:
     task, model = changed(TASK, training__label_smoothing=smoothing), make_model()
-    inputs = Inputs.of(task.training_inputs(SENTENCES), task.per_token)
+    inputs = Inputs.of(training_inputs(task, SENTENCES), task.per_token)
     batch = inputs.pad(np.arange(len(inputs)))
     loss = task.loss(model, batch)
     words = [sum(label >= 0 for label in item.labels) for example in SENTENCES for item in task.encode(example)]
@@ -106,7 +107,7 @@ def test_the_loss_is_that_of_the_equation(smoothing: float) -> None:
 
 
 def test_a_batch_without_labels_has_no_loss() -> None:
-    inputs = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token)
+    inputs = Inputs.of(training_inputs(TASK, SENTENCES), TASK.per_token)
     model = make_model()
     loss = TASK.loss(model, inputs.pad(np.arange(len(inputs))).without_labels(**inputs.ignored))
     loss.sum.backward()
@@ -115,7 +116,7 @@ def test_a_batch_without_labels_has_no_loss() -> None:
 
 
 def test_the_expected_loss_of_an_untrained_model() -> None:
-    batch = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token).pad(np.arange(4))
+    batch = Inputs.of(training_inputs(TASK, SENTENCES), TASK.per_token).pad(np.arange(4))
     expected = TASK.checks.expected_loss(TASK, batch).value
     assert expected == pytest.approx((4 * np.log(4) + 3 * np.log(3)) / 8 + np.log(4))
     allowed = possible_heads(batch.labels != IGNORE)

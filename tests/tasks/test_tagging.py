@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from tests.tasks.make import changed, make_task, validation
+from tests.tiny import training_inputs
 
 from regard.data.batch import IGNORE
 from regard.data.inputs import Inputs
@@ -188,7 +189,7 @@ def test_a_long_sentence_is_cut_and_every_word_asked_about_once(lengths: list[in
 
 
 def test_inputs_of_a_long_sentence_are_learnt_from_one_by_one() -> None:
-    found = list(TASK.training_inputs(SENTENCES))
+    found = list(training_inputs(TASK, SENTENCES))
     assert {len(each) for each in found} == {1}
     assert len(found) == sum(len(TASK.encode(each)) for each in SENTENCES) > len(SENTENCES)
     inputs = Inputs.of(found, TASK.per_token)
@@ -265,7 +266,7 @@ def test_scores_are_those_of_whole_entities() -> None:
 @pytest.mark.parametrize("kind", ["bert", "transformer"])
 def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
     task = changed(TASK, training__label_smoothing=smoothing)
-    inputs = Inputs.of(task.training_inputs(SENTENCES), task.per_token)
+    inputs = Inputs.of(training_inputs(task, SENTENCES), task.per_token)
     everything = np.arange(len(inputs))
     batches = (inputs.pad(everything), inputs.pack(everything, Capacity((100,), 9)))
     gradients = []
@@ -285,11 +286,11 @@ def test_a_stream_costs_what_rows_cost(kind: str, smoothing: float) -> None:
 
 def test_the_cost_is_that_of_a_loop_over_words() -> None:
     tagger = model("transformer", TASK.outputs).eval()
-    inputs = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token)
+    inputs = Inputs.of(training_inputs(TASK, SENTENCES), TASK.per_token)
     batch = inputs.pad(np.arange(len(inputs)))
     logits = tagger(batch.source, batch["segments"]).detach()
     right, uniform = torch.zeros(()), torch.zeros(())
-    for row, (each,) in enumerate(TASK.training_inputs(SENTENCES)):
+    for row, (each,) in enumerate(training_inputs(TASK, SENTENCES)):
         for place, label in enumerate(each.labels):
             if label != IGNORE:
                 log_p = logits[row, place].log_softmax(-1)
@@ -304,7 +305,7 @@ def test_the_cost_is_that_of_a_loop_over_words() -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_asking_for_nothing_costs_nothing_and_nothing_is_looked_at(packed: bool) -> None:
-    inputs = Inputs.of(TASK.training_inputs(SENTENCES), TASK.per_token)
+    inputs = Inputs.of(training_inputs(TASK, SENTENCES), TASK.per_token)
     batch = inputs.pack(np.arange(5), Capacity((64,), 6)) if packed else inputs.pad(np.arange(5))
     logits = torch.randn(*batch["source"].shape, TASK.outputs, requires_grad=True)
     loss = TASK.criterion(logits, batch.without_labels(labels=IGNORE))

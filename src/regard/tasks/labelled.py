@@ -315,12 +315,6 @@ class Labelled(Task[L, Inputs]):
     def view(self, store: Store) -> Inputs:
         return Inputs(store, self.per_token)
 
-    def training_inputs(self, examples: Iterable[Example]) -> Iterator[Sequence[Input]]:
-        """Encoded examples; inputs that are not compared with each other are examples of their own."""
-        for example in examples:
-            inputs = self.encode(example)
-            yield from [inputs] if self.grouped_inputs else ([item] for item in inputs)
-
     # ---- training ---------------------------------------------------------------------------------------------------
 
     def new_model(self) -> encoder_models.EncoderModel:
