@@ -16,21 +16,14 @@ from itertools import islice
 import numpy as np
 
 from regard.data.alignments import AlignedPair, gold, unit_links, units
+from regard.data.arrays import Array
 from regard.data.examples import Example
 from regard.data.sources import Source
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.metrics import alignment as metrics
 from regard.metrics.alignment import AlignmentScore, Links
-from regard.run.alignment import (
-    AlignmentHead,
-    Array,
-    EncodedText,
-    cross_attentions,
-    encode_pairs,
-    list_heads,
-    word_groups,
-)
+from regard.run.alignment import AlignmentHead, EncodedText, cross_attentions, encode_pairs, list_heads, word_groups
 from regard.run.model import Translator
 
 SCORE_NAMES = ("aer", "precision", "recall", "f1")

@@ -35,14 +35,7 @@ from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss, label_warnings
 from regard.tasks.encoders import text_input
 from regard.tasks.inputs import check_count
-from regard.tasks.labelled import (
-    Labelled,
-    LabelledChecks,
-    LabelledRecipe,
-    T,
-    classification_loss,
-    label_ids,
-)
+from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, T, classification_loss, label_ids
 from regard.tasks.tables import ERROR_CHARACTERS, MAX_ERRORS, confident_errors
 from regard.training.advice import Advice
 from regard.training.task import Baseline

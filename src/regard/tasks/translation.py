@@ -8,15 +8,7 @@ from torch import nn
 from regard.decoding.engine import Engine
 from regard.metrics.score import Score, exact_match
 from regard.metrics.significance import Scorer, mean_scorer, translation_scorer
-from regard.metrics.translation import (
-    bleu,
-    bleu_metric,
-    bleu_tokenizer_for,
-    chrf,
-    chrf_metric,
-    ter,
-    ter_metric,
-)
+from regard.metrics.translation import bleu, bleu_metric, bleu_tokenizer_for, chrf, chrf_metric, ter, ter_metric
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import pair_warnings
 from regard.tasks.languages import Languages, through_pivots

@@ -21,17 +21,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from regard import files
 from regard.errors import UserError
-from regard.files import (
-    NEWER_VERSION,
-    JsonObject,
-    Manifest,
-    default_permissions,
-    remove_folder,
-    remove_leftovers,
-    replacing,
-    write_json,
-)  # fmt: skip
+from regard.files import JsonObject, Manifest, remove_folder, replacing, write_json
 from regard.reading import check_type, require_regular
 from regard.run_files import MODEL, STATE
 from regard.training.quantization import dequantize
@@ -98,7 +90,7 @@ class Checkpoints:
         Newer checkpoints are renamed: a damaged one must not be mistaken for the one that training will write under
         the same name. Incomplete checkpoints and those that are no longer kept are removed.
         """
-        remove_leftovers(self.folder)
+        files.remove_leftovers(self.folder)
         for path in self.all():
             if step_of(path) > step:
                 aside = path.with_name(f"damaged-{path.name}")
@@ -157,13 +149,13 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def write_checkpoint(path: Path, files: dict[str, Tensors], progress: JsonObject) -> None:
+def write_checkpoint(path: Path, contents: dict[str, Tensors], progress: JsonObject) -> None:
     """Write one checkpoint folder atomically; if the disk is full, nothing changes."""
     with replacing(path, folder=True) as folder:
-        for name, tensors in files.items():
+        for name, tensors in contents.items():
             _save_tensors(folder / name, tensors)
         facts = {"torch": torch.__version__, "progress": progress}
-        Manifest.describe(folder, files, format=FORMAT, facts=facts).write(folder / STATE)
+        Manifest.describe(folder, contents, format=FORMAT, facts=facts).write(folder / STATE)
 
 
 class _Progress(BaseModel):
@@ -191,7 +183,7 @@ def damage_of_state(path: Path) -> str | None:
     try:
         read_state(path)
     except UserError as error:
-        if error.code == NEWER_VERSION:
+        if error.code == files.NEWER_VERSION:
             raise
         return error.problem
     return None
@@ -228,7 +220,7 @@ def find_damage(path: Path, only: str | None = None) -> str | None:
 
 def _save_tensors(path: Path, tensors: Tensors) -> None:
     try:
-        with default_permissions(path):
+        with files.default_permissions(path):
             save_file(tensors, path)
     except SafetensorError as error:
         # safetensors gives the error number of the operating system only as text: "... (os error 28)".
