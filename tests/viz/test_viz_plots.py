@@ -1,5 +1,6 @@
 """Charts as SVG: positions and lengths follow the values."""
 
+import math
 import re
 import xml.etree.ElementTree as ET
 
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.viz.test_viz_report import HOSTILE
 
-from regard.viz.axes import Axis, Plot, Point
+from regard.viz.axes import Axis, LogAxes, Plot, Point
 from regard.viz.cells import width
 from regard.viz.plots import inline_svg, plots_svg, wrapped
 from regard.viz.plots_text import plot_text
@@ -116,6 +117,25 @@ def test_every_plot_is_drawn_as_svg_and_as_text(plot: Plot) -> None:
         lines = plot_text(plot, columns).splitlines()
         assert max(map(width, lines)) <= max(columns, 60) and not any("\x1b" in line for line in lines)
     assert re.sub(r"\x1b\[\d+m", "", plot_text(plot, 80, colour=True)) == plot_text(plot, 80)
+
+
+@pytest.mark.parametrize("log", ["", "x", "y", "xy"])
+def test_points_in_the_terminal_stand_where_their_numbers_are(log: LogAxes) -> None:
+    values = (1, 10, 100)
+    lines = plot_text(Plot({"a": [Point(x, float(x)) for x in values]}, log=log), 106).splitlines()
+    field, below = lines[:12], lines[13]
+    spots = [(row, line.index("●")) for row, line in enumerate(field) if "●" in line]
+    for (row, column), x in zip(reversed(spots), values, strict=True):
+        share = math.log10(x) / 2 if "x" in log else (x - 1) / 99
+        assert column - 5 == pytest.approx(share * 99, abs=1), "100 cells after the numbers, a blank and the line"
+        height = math.log10(x) / 2 if "y" in log else x / 100
+        assert 11 - row == pytest.approx(height * 11, abs=1)
+    ticks = {int(line[:3]): row for row, line in enumerate(field) if "┤" in line}
+    shared = {x: row for (row, _), x in zip(reversed(spots), values, strict=True) if x in ticks}
+    assert shared == {x: ticks[x] for x in shared} and len(shared) == (3 if "y" in log else 1)
+    names = [(int(match[0]), (match.start() + match.end()) / 2) for match in re.finditer(r"\d+", below)]
+    for (x, middle), (_, column) in zip(names, reversed(spots), strict=True):
+        assert x in values and middle == pytest.approx(column + 0.5, abs=1 + (x == 100))
 
 
 def test_a_plot_as_a_table() -> None:

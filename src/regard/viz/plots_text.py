@@ -60,7 +60,7 @@ def lines_text(plot: Plot, columns: int, colour: bool) -> list[str]:
     """The field with the numbers of its axes, and the names of the series below it."""
     points = [point for line in plot.series.values() for point in line]
     up = Axis.of_points(points, 4 * HEIGHT - 1, "y" in plot.log).rounded()
-    marks = {HEIGHT - 1 - int(up.place(tick)) // 4: plain(tick) for tick in up.ticks()}
+    marks = {HEIGHT - 1 - round(up.place(tick)) // 4: plain(tick) for tick in up.ticks()}
     side = max(width(mark) for mark in marks.values())
     cells = max(20, min(columns - side - 3, 100))
     where = plot.places()
