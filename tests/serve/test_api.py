@@ -8,6 +8,9 @@ import pytest
 from tests.serve.make import Client
 from tests.tiny import labelled_examples, number_sentences, translate_words
 
+from regard.errors import UserError
+from regard.serve.api import check_options
+
 LINES = number_sentences()[:5]
 
 
@@ -101,6 +104,18 @@ def test_errors_have_a_status_and_a_code(
     answer = client.post(f"/v1/{path}", content=json.dumps(body), headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert str(tiny_folder) not in answer.text and len(answer.text) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [("beam", 32), ("nbest", 32), ("top", 10_000), ("max_length", 1024), ("extra_length", 1024), ("iterations", 32),
+     ("length_candidates", 32)],
+)  # fmt: skip
+def test_options_have_a_largest_value(name: str, largest: int) -> None:
+    check_options({name: largest, "top_k": 10**9, "search": "beam"})
+    with pytest.raises(UserError) as caught:
+        check_options({name: largest + 1})
+    assert caught.value.code == "invalid-option"
 
 
 @pytest.mark.parametrize(

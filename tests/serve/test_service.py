@@ -19,10 +19,11 @@ from regard.run.model import Model, Translator
 from regard.run.translating import SearchStep, cut_repetition, cut_source, translate_texts
 from regard.serve.access import ApiKeys
 from regard.serve.errors import ServiceError
-from regard.serve.segments import SegmentTranslator
+from regard.serve.segments import SegmentTranslator, count_tokens
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import CLIENT
+from regard.tasks.base import Example
 
 T = TypeVar("T")
 
@@ -232,6 +233,23 @@ def test_one_word_of_19_000_letters_is_many_inputs_of_bounded_cost(
     costs = [cost for _, costs in submitted for cost in costs]
     assert len(costs) > 10
     assert max(costs) <= 4 * 16 and min(costs) > 0  # a beam of 4 and 16 tokens
+
+
+def test_the_cost_of_an_example_is_its_tokens_times_the_beam(service: Service) -> None:
+    task, text = service.runs["numbers"].model.task, "one two three " * 10
+    tokens = 1 + len(task.tokenizers["source"].encode(text))
+    assert tokens > 30
+    examples: list[Example] = [{"src": text}, {"src": text, "to": "de"}, {"src": text, "more": text}]
+
+    def costs(width: int = 0, **options: object) -> list[int]:
+        return run(count_tokens(task.configure(**options), examples, width))
+
+    once = [tokens, tokens, 2 * tokens - 1]
+    assert costs() == costs(width=1) == once, "greedy search; the language is no text"
+    assert costs(search="beam", beam=5) == costs(width=5) == [5 * cost for cost in once]
+    assert costs(search="sample", nbest=3) == [3 * cost for cost in once]
+    assert costs(max_length=8 * tokens + 7) == once and costs(max_length=16 * tokens) == [2 * tokens] * 3
+    assert costs(extra_length=15 * tokens)[:2] == [2 * tokens] * 2, "an eighth of the longest output"
 
 
 def test_clients_are_told_apart_by_address_and_key(tiny_app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:

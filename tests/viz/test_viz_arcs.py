@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from regard.viz.arcs import arcs_svg, arcs_text, arrange
 from regard.viz.cells import width
+from regard.viz.content import DependencyTree
 
 WORDS = ["Ada", "saw", "the", "old", "dog", "."]
 HEADS = [2, 0, 5, 5, 2, 2]
@@ -66,3 +67,9 @@ def test_text_in_a_picture_is_only_text() -> None:
     assert "<script>" not in picture
     texts = [item.text for item in ElementTree.fromstring(picture).iter() if item.tag.endswith("text")]
     assert texts == ["<x>", "root", "<script>", "a&b"]
+
+
+def test_a_tree_is_drawn_by_its_words_heads_and_relations() -> None:
+    tree = DependencyTree(WORDS, HEADS, RELATIONS)
+    assert tree.svg == arcs_svg(WORDS, HEADS, RELATIONS) == tree.to_json()["picture"]
+    assert tree.draw(1000) == arcs_text(WORDS, HEADS, RELATIONS, 1000)

@@ -258,7 +258,7 @@ def test_weights_may_be_off_by_rounding_and_maps_may_have_no_start() -> None:
         content = pack_map(AttentionMap("cross", ["a"], ["b"], [[[[weight]]]]))
         return list(base64.b64decode(content["weights"]))
 
-    assert [packed(weight) for weight in (-0.0009, 0.5, 1.0009)] == [[0], [128], [255]]
+    assert [packed(weight) for weight in (-0.001, 0.5, 1.001)] == [[0], [128], [255]]
     for weight in (-0.002, 1.002):
         with pytest.raises(ValueError, match="between 0 and 1"):
             packed(weight)

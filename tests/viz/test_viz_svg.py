@@ -61,6 +61,18 @@ def test_below_zero_has_its_own_colour_and_full_is_what_one_says() -> None:
     assert kinds == [("less", "1"), ("more", "0.5"), ("more", "1")]
 
 
+@pytest.mark.parametrize(
+    ("weights", "marks"),
+    [([-4.0, 0.0], ["-4", "-2", "0"]), ([0.0, 4.0], ["0", "2", "4"]), ([-1.0, 1.0], ["-4", "-2", "0", "2", "4"]),
+     ([0.0, 0.0], ["0"])],
+)  # fmt: skip
+def test_the_legend_has_the_colours_of_the_weights(weights: list[float], marks: list[str]) -> None:
+    root = ET.fromstring(heatmap_svg([weights], ["q"], ["a", "b"], full=4.0))
+    assert [text.text for text in root.iter(f"{NAME}text")] == ["q", "a", "b", *marks]
+    kinds = [cell.get("class") for cell in root.iter(f"{NAME}rect") if cell.get("width") == "14"]
+    assert kinds[1::2] == ["more" if float(mark) > 0 else "less" for mark in marks]
+
+
 def test_cells_stand_where_their_names_do() -> None:
     root = ET.fromstring(heatmap_svg(np.eye(3), ["猫", "b", "c"], ["x", "猫が好き", "z"]))
     cells = [cell for cell in root.iter(f"{NAME}rect") if cell.find(f"{NAME}title") is not None]
