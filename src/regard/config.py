@@ -54,7 +54,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
     def no_effect(self) -> Iterator[Unused]:
-        """Yield the settings that have no effect; keys are relative to this group, see `unless`."""
+        """Yield (key, condition): settings without effect here, and when they have one (`unless`); by default none."""
         yield from ()
 
 

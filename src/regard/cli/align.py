@@ -105,7 +105,8 @@ def head_name(number: int) -> str:
 
 
 def select_head(measured: "AlignmentReport", layer: int | None, head: int | None) -> "AlignmentHead":
-    """The head that the options name; the best one if they name none."""
+    """The chosen head; without options the best one. Without `head`: the mean over the layer's heads; without `layer`:
+    the last layer."""
     from regard.run.alignment import AlignmentHead
 
     if layer is None and head is None:

@@ -34,18 +34,18 @@ RunsAndText = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="RUN|TEXT",
-        help="Run folder, or several for an ensemble [the bundled translator]; then a text to translate (default: "
-        "`--input`).",
+        help="First the run folders: none for the bundled translator, several for an ensemble. Then the text to "
+        "translate; without it, `--input` is read.",
         show_default=False,
     ),
 ]
 Prefix = Annotated[str, typer.Option(metavar="TEXT", help="Text that every translation must begin with.")]
 PrefixFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Like `--prefix`, from a file with one line per input line.")
+    str | None, typer.Option(metavar="FILE", help="File with one prefix per input line, as in `--prefix`.")
 ]
 Scores = Annotated[
     bool,
-    typer.Option("--scores", help="Print score, tab and text per line; `--nbest` and `--json` always have scores."),
+    typer.Option("--scores", help="Print score, tab and text per line. `--nbest` and `--json` always print scores."),
 ]
 
 LINE_END = re.compile(r"\r\n|\r|\n")

@@ -148,7 +148,7 @@ def german(number: int) -> tuple[Segment, ...]:
 
 
 def hundreds_segments(number: int, language: str, group: str) -> list[Segment]:
-    """A number below a thousand, without spaces."""
+    """English or German words for a number below 1,000, as segments with alignment keys, without spaces."""
     hundreds, remainder = divmod(number, 100)
     tens, units = (number_word(part, language, group) for part in (remainder // 10 * 10, remainder % 10))
     is_german, segments = language == "de", list[Segment]()

@@ -233,6 +233,7 @@ def _plain(value: object, record: Record, name: str) -> str:
 
 
 def _label(record: Record, source: Source) -> str | None:
+    """The label of a record, renamed by `source.names`; None if it is missing or empty."""
     value = _get(record, source, "label") if record.label is None else record.label
     label = "" if value is None else _plain(value, record, "label").strip()
     return (source.names or {}).get(label, label) or None

@@ -82,8 +82,9 @@ class Source(Settings):
     )
     columns: dict[str, Columns] = Field(
         {},
-        description='column of each field: { text = "body", label = 3 }, or shorter text = "body", label = 3; a name '
-        "in the header, or a number from 1; default: the column named like the field",
+        description='column for each field, by header name or by number from 1, e.g. columns = { text = "body", '
+        'label = 3 }; you may also write text = "body" and label = 3 beside `file`; default: the column with the '
+        "field's name",
     )
     labels_file: str | None = Field(None, description="a file with the label of each record, one per line")
     names: dict[str, str] | None = Field(

@@ -274,7 +274,7 @@ class MixedReader(XmlReader):
                 yield XmlItem(kind, token.raw, token, visible_text([token]), (token.raw,))
 
     def read_element(self, element: Sequence[Token], is_kept: bool, level: int) -> XmlItem:
-        """An element inside of a paragraph that is one piece of it."""
+        """Classify an inline element: "delimiter" for a break, "opaque" for a field or kept text, else "empty"."""
         first, raw = element[0], join_raw(element)
         if first.name in self.words.breaks:
             return XmlItem("delimiter", raw, Token("other", raw), markup=(raw,))

@@ -95,8 +95,8 @@ def read_vocab_json(path: Path, size: int) -> dict[str, int]:
         raise UserError(f"{path}: no such file", nearest_file(path), code="missing-file", where=path)
     token_ids = read_json(path, dict[str, int])
     if len(token_ids) != size or sorted(token_ids.values()) != list(range(size)):
-        problem = f"{path} does not have the ids 0 to {size - 1}, as {folders.CONFIG} says"
-        raise folders.damaged(problem, path, f"{folders.DOWNLOAD_AGAIN}, all its files")
+        problem = f"{path}: the ids must be 0 to {size - 1}, because {folders.CONFIG} names a vocabulary of {size}"
+        raise folders.damaged(problem, path, "download all files of the model again")
     return token_ids
 
 

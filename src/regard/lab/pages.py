@@ -45,8 +45,8 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
             changed += _replace(path_of(docs / RESULTS, experiment.name), read_text(finished.path))
     found = read_results(docs, list(all_experiments().values()))
     if not found:
-        problem = f"{folder} has no full results"
-        raise UserError(problem, "create them: `regard lab --all`", code="not-finished", where=folder)
+        problem = f"{folder} has no results, or only those of quick runs"
+        raise UserError(problem, "run all experiments: `regard lab --all`", code="not-finished", where=folder)
     pages = make_pages(docs, list(all_experiments().values()), found)
     pages |= {page: fill_blocks(read_text(page), page, docs, found) for page in pages_beside(docs)}
     for path, text in pages.items():

@@ -49,7 +49,8 @@ class Measurement:
 def measure(
     folder: Path, test_split: str, measurement: Measurement, searches: Searches, has_alignment: bool
 ) -> JsonObject:
-    """Scores and speed of every search, and for translation models alignment and pictures of attention."""
+    """Measure a variant: device, parameters, training FLOPs, scores and speed per search; for translation also
+    alignment and attention maps."""
     run = Run.open(folder)
     recipe = run.recipe
     engine = measurement.engine if measurement.engine in engine_names(run.task) else "torch"

@@ -53,7 +53,7 @@ class BiaffineArcs(nn.Module):
 
 
 class BiaffineRelations(nn.Module):
-    """Scores of relations: e and b -> s, for one head of each word, or for all."""
+    """Relation scores s, from e (words as dependents) and b (words as heads): for one head of each word, or for all."""
 
     def __init__(self, size: int, relations: int) -> None:
         super().__init__()
@@ -62,12 +62,12 @@ class BiaffineRelations(nn.Module):
         nn.init.normal_(self.weight, std=1 / size)
 
     def forward(self, dependents: Tensor, heads: Tensor) -> Tensor:
-        """e (B, T, K) and the head of each word b (B, T, K) -> s (B, T, L)."""
+        """Relation scores s (B, T, L): e (B, T, K) each word as dependent, b (B, T, K) the head of each word."""
         products = torch.einsum("bik,lkm,bim->bil", dependents, self.weight, heads)
         return products + self.linear(torch.cat([dependents, heads], dim=-1))
 
     def all_heads(self, dependents: Tensor, heads: Tensor) -> Tensor:
-        """e (B, T, K), b (B, T, K) -> s (B, T, T, L)."""
+        """Relation scores s (B, T, T, L) for all pairs: e (B, T, K) word i as dependent, b (B, T, K) word j as head."""
         products = torch.einsum("bik,lkm,bjm->bijl", dependents, self.weight, heads)
         of_dependent, of_head = self.linear.weight.chunk(2, dim=1)
         return products + (dependents @ of_dependent.T)[:, :, None] + (heads @ of_head.T)[:, None] + self.linear.bias

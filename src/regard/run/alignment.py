@@ -118,8 +118,8 @@ def choose_head(run: "Run", layers: int, heads: int) -> AlignmentHead:
     head = AlignmentHead(values.get("layer", 0), values.get("head", 0), values.get("shift", 0))
     if not (1 <= head.layer <= layers and 0 <= head.head <= heads and 0 <= head.shift <= 1):
         raise UserError(
-            f"{path}: there is no layer {head.layer}, head {head.head}, shift {head.shift}; the model has {layers} "
-            f"layers with {heads} heads",
+            f"{path}: layer {head.layer}, head {head.head}, shift {head.shift} is not valid; the model has {layers} "
+            f"layers with {heads} heads, and shift is 0 (attention before a token is written) or 1 (after it)",
             f"create this file again: `regard align {run.folder} --save`",
             code="damaged-file",
             where=path,

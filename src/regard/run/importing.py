@@ -108,8 +108,9 @@ def read_content(source: Path, allow_pickle: bool) -> RunContent:
         raise UserError(problem, remedy, code="missing-file", where=source / CONFIG)
     kind = str(read_config(source / CONFIG).get("model_type"))
     if kind not in READERS:
-        problem = f"{source / CONFIG}: model_type = {kind!r} is none of {', '.join(READERS)}"
-        raise UserError(problem, "this kind of model is not supported", code="unsupported-model", where=source / CONFIG)
+        problem = f"{source / CONFIG}: model_type = {kind!r} is not supported"
+        remedy = f"choose a model with one of these types: {', '.join(READERS)}"
+        raise UserError(problem, remedy, code="unsupported-model", where=source / CONFIG)
     return READERS[kind](open_model(source, allow_pickle, weights))
 
 

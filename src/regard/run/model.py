@@ -49,6 +49,7 @@ from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
 from regard.tasks.base import Prediction as PlainPrediction
+from regard.tasks.inputs import option_names
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress, weights_sum
@@ -282,7 +283,7 @@ class Model:
         split, name = (split, name) if isinstance(split, str) else ("test", name or "examples")
         examples = frame_examples(given, task, targets=True) if is_frame(given) else given
         if options and not task.scored_by_examples:
-            problem = f"{', '.join(options)}: the scores of task {task.name} are computed without a search"
+            problem = f"{option_names(options)} has no effect: task {task.name} is scored without a search"
             raise UserError(problem, "leave it out", code="unsupported-option", where=next(iter(options)))
         scores: list[Score] = []
         read: list[Example] = []

@@ -148,7 +148,8 @@ def recorded(name: str, module: nn.Module, recording: Recording) -> Iterator[Non
 
 
 def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: object) -> Iterator[tuple[str, Tensor]]:
-    """Query, key, value, scores and weights of an attention module, computed again from its inputs."""
+    """Yield (name, tensor) for query, key, value, scores, weights and sometimes heads; a pooler has only weights. The
+    tensors are computed again from the inputs."""
     if isinstance(module, AttentivePooler):
         yield "weights", module.weights(*inputs)
     elif isinstance(module, SourceAttention):

@@ -77,7 +77,8 @@ class Run:
         recipe = read_recipe(folder)
         if tasks and not is_derived(recipe, tasks):
             problem = f"{folder} is a {recipe.task} run, not a run of task {' or '.join(tasks)}"
-            raise UserError(problem, "use `regard predict` for every task", code="wrong-task", where=folder)
+            remedy = "use `regard predict`, which accepts runs of any task"
+            raise UserError(problem, remedy, code="wrong-task", where=folder)
         return cls(folder, recipe)
 
     @property
@@ -165,7 +166,8 @@ class Run:
         return Run.create(self.folder, recipe)
 
     def restart(self, recipe: Recipe) -> "Run":
-        """Use the folder for another recipe; only for a run without weights."""
+        """Start again in this folder with a new recipe, and delete prepared data that no longer fits; the caller
+        checks that there are no weights."""
         if self.changed_group(recipe):
             self._remove_preparation()
         return Run.create(self.folder, recipe)

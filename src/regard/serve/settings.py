@@ -44,8 +44,8 @@ class ServeSettings(Settings):
     max_queue_tokens: int = Field(
         262_144,
         ge=1,
-        description="maximum number of tokens waiting for a run, times beam size; beyond it, the largest requests of "
-        "the client with most tokens get status 503",
+        description="queue limit per run, in tokens; with beam search a token counts `beam` times; if the queue is "
+        "full, the client with the most waiting tokens gets status 503 for its largest requests",
     )
     max_requests: int = Field(
         512, ge=1, description="maximum number of requests in progress; beyond it, requests get status 503"

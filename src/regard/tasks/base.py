@@ -331,7 +331,7 @@ class Task(ABC, Generic[R, D]):
         """A prediction for each example, in order and in bounded memory; `engine` is a model or an engine."""
 
     def output(self, prediction: Prediction) -> Prediction:
-        """The part of a prediction that `regard predict` prints."""
+        """The part of a prediction that `regard predict` prints; by default all of it."""
         return prediction
 
     @abstractmethod

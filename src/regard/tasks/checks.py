@@ -136,7 +136,7 @@ class DoctorHooks(Generic[T, D]):
         return Message("{split}: {examples:,} examples", split=split, examples=len(store))
 
     def store_samples(self, task: T, model: nn.Module, store: D) -> list[tuple[Example, Example]]:
-        """Some examples of tokenised data with their predictions, for the report of a task with `scored_by_store`."""
+        """(example, prediction) pairs from tokenised data for the report; by default none."""
         return []
 
     def max_length(self, task: T) -> int | None:

@@ -63,7 +63,8 @@ def option_names(options: Iterable[str]) -> str:
 def check_count(name: str, value: object) -> int:
     """The value of an option that counts something; a UserError if it is less than 1."""
     if not isinstance(value, int) or value < 1:
-        raise UserError(f"{option_names([name])} is below 1: {value}", "increase it", code="invalid-option", where=name)
+        problem = f"{option_names([name])} is below 1: {value}"
+        raise UserError(problem, "set it to 1 or more", code="invalid-option", where=name)
     return value
 
 

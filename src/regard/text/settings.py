@@ -13,7 +13,8 @@ MIN_VOCAB_SIZE = dict.fromkeys(("bpe", "word", "token", "char"), len(SPECIALS) +
 MIN_VOCAB_SIZE |= {"wordpiece": len(SPECIALS) + 512, "imported": len(SPECIALS)}
 """Special tokens and bytes, which are in every vocabulary."""
 MergeBy = Literal["frequency", "likelihood"]
-MERGE_BY = "which pair of tokens is merged: the most frequent, or that of the largest count(ab) / (count(a) count(b))"
+MERGE_BY = "pair to merge next: the most frequent (frequency), or the one with the largest "
+MERGE_BY += "count(ab) / (count(a) count(b)) (likelihood)"
 
 
 class TextSettings(Settings):
@@ -21,18 +22,18 @@ class TextSettings(Settings):
 
     kind: Literal["bpe", "wordpiece", "word", "token", "char", "imported"] = Field(
         "bpe",
-        description="tokenizer: bpe and wordpiece learn subwords; word keeps the most frequent words, token the most "
-        "frequent strings between spaces (for tokenized text), char the most frequent characters; other text is "
-        "encoded as bytes; imported: an imported model's own tokenizer, which is not trained",
+        description="tokenizer: bpe and wordpiece learn subwords. word, token and char keep the most frequent words, "
+        "strings between spaces (for tokenized text) or characters. Other text is encoded as bytes. imported: the "
+        "tokenizer of an imported model, which is not trained",
     )
     vocab_size: int = Field(
-        8000, description="maximum vocabulary size, with special tokens and bytes; small corpora give fewer"
+        8000, description="maximum number of tokens in the vocabulary, special tokens and bytes included"
     )
-    joint: bool = Field(True, description="one shared vocabulary for source and target instead of two")
+    joint: bool = Field(True, description="use one vocabulary for source and target; false: one each")
     min_frequency: int = Field(2, ge=1, description="minimum frequency of a token in the training text")
-    merge_by: MergeBy = Field("frequency", description=f"wordpiece: {MERGE_BY}")
+    merge_by: MergeBy = Field("frequency", description=f'only with `kind = "wordpiece"`: {MERGE_BY}')
     dropout: float = Field(
-        0.0, ge=0.0, lt=1.0, description="BPE-dropout (kind bpe only): probability to skip a merge in training"
+        0.0, ge=0.0, lt=1.0, description='only with `kind = "bpe"`: probability to skip a merge (BPE-dropout)'
     )
 
     def no_effect(self) -> Iterator[Unused]:

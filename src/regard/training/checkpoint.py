@@ -106,8 +106,8 @@ class Checkpoints:
             return steps[-1]
         if name == "best" and steps:
             if problem := damage_of_state(steps[-1]):  # an older state.json may name another checkpoint
-                problem = f"{problem}; it says which checkpoint is the best"
-                remedy = f"choose a checkpoint: {', '.join(path.name for path in steps)}"
+                problem = f"{problem}; without this file the best checkpoint is unknown"
+                remedy = f"choose one with `--checkpoint`: {', '.join(path.name for path in steps)}"
                 raise UserError(problem, remedy, code="damaged-file", where=steps[-1] / STATE)
             return self._best() or steps[-1]
         path = self.folder / name

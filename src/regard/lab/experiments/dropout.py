@@ -66,6 +66,7 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
-    """A mean differs from eval() if the difference is more than four sampling errors."""
+    """Confirmed if the mean over masks equals eval() for both outputs; refuted if only the softmax differs (by more
+    than four standard errors)."""
     linear, softmax = (results.values("errors", series, 0.5) for series in (LINEAR, SOFTMAX))
     return Verdict(decide(above([4.0], linear + softmax), above(softmax, [4.0]) and above([4.0], linear)))

@@ -126,7 +126,7 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def record_gates(model: GatedReader, test: ToyTensors, record: Record) -> None:
-    """Mean gates by kind of token, and the accuracy with a gate that is set to a constant now."""
+    """Record the mean gates by kind of token, and the accuracy with a gate set to a constant after training."""
     with torch.no_grad():
         _, r, z = model.read(test["ids"])
     for kind in (KEY, NOISE, RESET):
