@@ -98,12 +98,14 @@ def test_a_seed_may_leave_out_a_point() -> None:
     assert json.dumps(copy.to_json()) == json.dumps(results.to_json())
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', "number", "series", "name"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', "number", "digit", "series", "name"])
 def test_a_damaged_file_is_an_error_and_is_written_again(text: str, tmp_path: Path) -> None:
     finished = run_experiment(DOUBLES, FULL, tmp_path)
     values = stored(tmp_path, "doubles")
     if text == "number":
         values["values"]["bars"]["value"][0][1][0] = "one"
+    elif text == "digit":  # a plausible number that was not measured
+        values["values"]["bars"]["value"][0][1][0] += 1
     elif text == "series":
         del values["values"]["bars"]["value"]
     elif text == "name":
@@ -121,6 +123,7 @@ def test_the_verdict_follows_the_numbers_of_the_file(tmp_path: Path) -> None:
     path = run_experiment(DOUBLES, FULL, tmp_path).path
     values = stored(tmp_path, "doubles")
     values["values"]["bars"]["value"][1][1] = [0.1, 0.1, 0.1]
+    del values["checksum"]  # as in a file of an earlier version
     path.write_text(json.dumps(values))
     assert _finished(tmp_path, DOUBLES).verdict.kind == "refuted"
     update_verdict(tmp_path, DOUBLES)

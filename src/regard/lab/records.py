@@ -40,6 +40,8 @@ class Stored:
     code: str
     versions: dict[str, str]
     values: JsonObject
+    checksum: str = ""
+    """Of `values`; empty in files of earlier versions."""
     verdict: JsonObject | None = None
 
 
@@ -146,7 +148,8 @@ def write_results(folder: Path, experiment: Experiment, effort: Effort, results:
         "seconds": round(seconds, 1),
         "code": code_of(experiment),
         "versions": {"regard": regard.__version__, "torch": torch.__version__},
-        "values": results.to_json(),
+        "values": (values := results.to_json()),
+        "checksum": checksum(values),
     }
     if results.seeds == seeds_of(effort):
         verdict = experiment.judge(results)
@@ -173,6 +176,8 @@ def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:
     try:
         if stored.format != FORMAT or stored.experiment != experiment.name:
             raise ValueError(f"it is about {stored.experiment} in format {stored.format}")
+        if stored.checksum and stored.checksum != checksum(stored.values):
+            raise ValueError("its numbers do not have the checksum that was stored with them")
         return stored, Results.from_json(stored.seeds, stored.values)
     except (TypeError, ValueError, AttributeError) as error:
         raise _damaged(path, experiment, error) from error
