@@ -110,6 +110,9 @@ def test_broken_markup_never_fails(page: str, seed: int) -> None:
         ("<b>open one <p>two three", "<b>ONE OPEN <p>THREE TWO"),
         ("<li>one two<li>three four", "<li>TWO ONE<li>FOUR THREE"),
         ("AT&amp;T &copy; &quot;x y&quot;", '&quot; Y X &quot; &copy; T &amp; AT'),
+        ("One <!--c--> two", "<!--c-->TWO ONE"),
+        ("One <wbr> two", "<wbr>TWO ONE"),
+        ("One <img> two", "<img> TWO ONE"),
         ("Use <0>the thing</0> <1/> now", "<1/> NOW <0>THING THE</0> USE"),
     ],
 )  # fmt: skip

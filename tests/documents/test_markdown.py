@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from tests.documents.translators import Translate, anything, backwards, identity
 
 from regard.documents.document import open_file
+from regard.documents.segment import Segment, SegmentTranslation
 from regard.errors import UserError
 
 PAGE = """---
@@ -228,3 +229,25 @@ def test_large_files_take_linear_time() -> None:
     for piece in ("[", "](a", "`a ", "**a ", "<a ", "| a ", "- a\n", "_a", "\\"):
         page = "".join(piece for _ in range(SIZE)) + str(rng.random())
         open_file("a.md", page.encode())
+
+
+@pytest.mark.parametrize("mark", ["*", "**", "***", "__", "~~"])
+def test_emphasis_without_words_leaves_no_marks(mark: str) -> None:
+    def one_word(segment: Segment) -> SegmentTranslation:
+        return SegmentTranslation("w", links=((0, 3, 0, 1),))
+
+    page = f"One {mark}two{mark} {mark}three{mark}\n"
+    assert translated("a.md", page, one_word) == f"{mark}w{mark}\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_tables_and_html_after_a_paragraph_with_any_line_ends(end: str) -> None:
+    page = "| One two | 3 |\n|--|:-:|\n| Four five | `a|b` |\n\nSix seven\n<div>\nEight nine\n</div>\n".replace(
+        "\n", end
+    )
+    assert sentences("a.md", page) == ["One two", "Four five", "Six seven", "Eight nine"]
+    expected = page.replace("One two", "TWO ONE").replace("Four five", "FIVE FOUR")
+    expected = expected.replace("Six seven", "SEVEN SIX").replace("Eight nine", "NINE EIGHT")
+    assert translated("a.md", page) == expected
+    closing = "One <i>two</i>\n</div>\n".replace("\n", end)
+    assert translated("a.md", closing) == closing.replace("One <i>two</i>", "<i>TWO</i> ONE")

@@ -37,3 +37,11 @@ def test_characters_of_chinese_are_enclosed_one_by_one() -> None:
     links = ((0, 1, 0, 1), (2, 6, 1, 2), (7, 8, 2, 4), (9, 12, 4, 6), (13, 16, 7, 8), (16, 17, 8, 9))
     page = document.render([SegmentTranslation("我有一条红色的狗。", links=links)])
     assert page == "<p>我有一条<b>红色</b>的<i>狗</i>。</p>"
+
+
+def test_a_sentence_is_not_cut_inside_of_code() -> None:
+    for text, expected in (
+        ("Use `one. Two` here.", ["Use `one. Two` here."]),
+        ("Use it. `one. Two` is good. Go on.", ["Use it.", "`one. Two` is good.", "Go on."]),
+    ):
+        assert [item.text for item in open_document(text, language="en").segments] == expected

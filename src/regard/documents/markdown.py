@@ -11,7 +11,7 @@ Blocks are recognised line by line (https://spec.commonmark.org); what is not re
 import re
 from collections.abc import Iterator
 
-from regard.documents.html import HtmlReader
+from regard.documents.html import BLOCK, HtmlReader
 from regard.documents.lines import BREAK, read_item, split_items
 from regard.documents.markup import Item, PassageBuilder, Token
 from regard.documents.passage import ReadOptions, Slot, TemplateDocument
@@ -29,7 +29,8 @@ _HTML = re.compile(r"<(?:!--(?!.*-->[ \t]*[^\s<])|[?!](?!--)|/?[A-Za-z][\w-]*(?=
 _HTML_ENDS = {"<!--": "-->", "<pre": "</pre>", "<script": "</script>", "<style": "</style>"}
 """Blocks of HTML that a blank line does not end."""
 _INLINE_TAG = re.compile(r"</?(?:abbr|[abiqsu]|bdi|cite|code|del|em|img|ins|kbd|mark|small|span|strong|su[bp])\b", re.I)
-_DASHES = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?)?[ \t]*$")
+_BLOCK_TAG = re.compile(rf"</?(?:{'|'.join(sorted(BLOCK))})(?=[\s/>]|$)", re.I)
+_DASHES = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?)?\s*$")
 _CELL = re.compile(r"(?:\\.|`[^`\r\n]*`|[^|\\\r\n])+")
 _LABEL = re.compile(r"(?m)^[ >]*\[([^\]]+)\]:")
 _INLINE = re.compile(
@@ -152,7 +153,8 @@ def continues(line: str, quotes: int) -> bool:
     """True if a line goes on with a block that is in some quotes."""
     prefix, rest = split_line(line)
     is_deeper = prefix.count(">") > quotes
-    return not is_deeper and not prefix.strip(" \t>") and not _FENCE.match(rest) and not _KEPT.match(rest.rstrip())
+    is_other = _FENCE.match(rest) or _KEPT.match(rest.rstrip()) or _BLOCK_TAG.match(rest)
+    return not is_deeper and not prefix.strip(" \t>") and not is_other
 
 
 def pair(items: list[Item]) -> Iterator[Item]:

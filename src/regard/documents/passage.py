@@ -217,11 +217,14 @@ class Output:
         """Text before the next tag."""
         self._last = ""
         self._after_break = self._after_spaced = False
+        self._bare = -1
+        """The element whose opening tag was written last."""
 
     def add_text(self, start: int, end: int) -> None:
         """Write characters of the translation, and the markup of protected parts in place of their text."""
         if start == end:
             return
+        self._bare = -1
         if self._after_break:
             start += self._text[start].isspace()
         if self._after_spaced and needs_blank(self._text[start : start + 1]):
@@ -248,11 +251,17 @@ class Output:
             self._after_spaced = True
         self._flush()
         self._written.append(self._tags.open(element))
+        self._bare = element
 
     def close_tag(self, element: int) -> None:
-        """Write a closing tag."""
+        """Write a closing tag. Marks of Markdown around nothing, such as ****, would be text."""
         self._flush()
-        self._written.append(self._tags.close(element))
+        tag = self._tags.close(element)
+        if self._bare == element and self._written[-1] == tag:
+            self._written.pop()
+        else:
+            self._written.append(tag)
+        self._bare = -1
 
     def _flush(self) -> None:
         if self._waiting:
