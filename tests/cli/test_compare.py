@@ -83,7 +83,7 @@ def test_an_evaluation_is_used_again_only_for_the_same_weights_and_data(
     data = tmp_path / "test.jsonl"
     shutil.copy(pair[0].parents[1] / "classification.test.jsonl", data)
     fresh = compare(*copies, "--file", data)
-    stored = copies[0] / "evaluations" / "test.jsonl-best.json"
+    (stored,) = (copies[0] / "evaluations").glob("test.jsonl-*-best.json")
     values = json.loads(stored.read_text(encoding="utf-8"))
     values["scores"][0]["value"] = 12.5  # so that what is read can be told from what is computed
     stored.write_text(json.dumps(values) if change != "damage" else "{", encoding="utf-8")

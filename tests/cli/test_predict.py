@@ -40,7 +40,8 @@ def test_text_and_json_give_the_same_classes(classifier: Path, tmp_path: Path) -
     assert best["probabilities"] == {"good": prediction["probability"]} and len(prediction["probabilities"]) == 2
     lines = ["a dull book", '{"text": "a dull book", "label": "good", "number": 7}', "", ' {  "text": "a\\tb"}']
     plain, labelled, blank, tab = predictions(classifier, stdin="\n".join(lines) + "\n")
-    assert labelled == {**plain, "number": 7}, "the label is not repeated, other keys are"
+    others = {**plain, "label": "good", "predicted_label": plain["label"], "number": 7}
+    assert labelled == others, "the label of the input stays, and so do other keys"
     assert blank["text"] == "" and tab["text"] == "a\tb"
     (tmp_path / "in.txt").write_text("a dull book\n", encoding="utf-8")
     result = regard("predict", classifier, "-i", tmp_path / "in.txt", "-o", tmp_path / "out.jsonl")
@@ -94,7 +95,7 @@ def test_labelled_tasks_and_pretraining(
     question = {"question": "Who lives there ?", "context": "Max lives in Rome .", "id": "q", "answers": []}
     (one,) = predictions(answerer, json.dumps(question))
     (several,) = predictions(answerer, json.dumps(question), "--nbest", "3")
-    assert one["id"] == "q" and "nbest" not in one and "answers" not in one
+    assert one["id"] == "q" and "nbest" not in one and one["answers"] == []
     assert one["context"][one["start"] : one["end"]] == one["answer"] and several["answer"] == one["answer"]
     assert len(several["nbest"]) == 3 and several["nbest"][0]["answer"] == one["answer"]
     assert predictions(answerer, stdin="Who lives there ?\tMax lives in Rome .\n")[0]["answer"] == one["answer"]

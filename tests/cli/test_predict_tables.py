@@ -74,10 +74,10 @@ def test_compressed_tables_and_other_formats(classifier: Path, regressor: Path, 
     (tmp_path / "d.jsonl").write_text('{"text": "a dull book", "label": 3, "id": 7}\n', encoding="utf-8")
     expected = plain(classifier, TEXTS)
     for name in ("a.tsv.gz", "b.tsv.xz", "c.json"):
-        labels = [item["label"] for item in predict(classifier, "-i", tmp_path / name)]
+        labels = [item["predicted_label"] for item in predict(classifier, "-i", tmp_path / name)]
         assert labels == expected[: len(labels)] and len(labels) == (4 if name == "c.json" else 2)
     (item,) = predict(classifier, "-i", tmp_path / "d.jsonl")
-    assert item["label"] == expected[1] and item["id"] == 7
+    assert item["label"] == 3 and item["predicted_label"] == expected[1] and item["id"] == 7
     numbers = write_csv(tmp_path / "n.csv", [["text", "pair", "label"], ["a film", "the film", "not a number"]])
     (item,) = predict(regressor, "-i", numbers)
     assert item["pair"] == "the film" and isinstance(item["score"], float), "a target need not be right"
@@ -186,10 +186,13 @@ def test_other_tasks_read_their_files(
     prefixed = tmp_path / "p.jsonl"
     prefixed.write_text('{"src": "one two six", "prefix": "zwei", "tgt": "x"}\n', encoding="utf-8")
     (item,) = predict(trained, "-i", prefixed)
-    assert item["translation"].startswith("zwei") and "tgt" not in item
+    assert item["translation"].startswith("zwei") and item["tgt"] == "x"
     conll = tmp_path / "t.conll"
     conll.write_text("Ada\tO\nreads\tO\n\nMax\tX\n", encoding="utf-8")
-    assert [item["words"] for item in predict(tagger, "-i", conll)] == [["Ada", "reads"], ["Max"]]
+    tagged = predict(tagger, "-i", conll)
+    assert [item["words"] for item in tagged] == [["Ada", "reads"], ["Max"]]
+    assert [item["tags"] for item in tagged] == [["O", "O"], ["X"]], "gold tags stay"
+    assert [item["predicted_tags"] for item in tagged] == [["B-PER", "O"], ["B-PER"]]
     trees = tmp_path / "t.ptb"
     trees.write_text("(ROOT (S (NP (DT the) (NN cat)) (VP (VBD slept)) (. .)))\n", encoding="utf-8")
     (item,) = predict(parser, "-i", trees, "--json")

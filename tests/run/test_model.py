@@ -127,3 +127,25 @@ def test_a_run_without_its_data_knows_if_it_reads_pairs(tiny_run: TinyRun, tmp_p
         (copy / "inputs.json").unlink()
         older = type(task).load(task.recipe, copy)
         assert set(older.parse("a\tb")) == inputs, "an older run reads its first training example"
+
+
+def test_progress_of_predictions_in_python(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[tuple[int, int | None]] = []
+
+    def note(done: int, total: int | None) -> None:
+        calls.append((done, total))
+
+    classifier, translator = Model.load(tiny_run("classification")), Translator.load(tiny_run("translation"))
+    texts = ["a fine film", "", "a dull film"]
+    assert classifier.predict(texts, progress=note) == classifier.predict(texts)
+    watched, vectors = classifier.embed(texts, progress=note), classifier.embed(texts)
+    assert [item.vector.tolist() for item in watched] == [item.vector.tolist() for item in vectors]
+    assert translator.translate(["one two", "six"], progress=note) == translator.translate(["one two", "six"])
+    assert [call for call in calls if call[0] == call[1]] == [(3, 3), (3, 3), (2, 2)]
+    calls.clear()
+    classifier.predict(iter(texts), progress=note)
+    evaluation = classifier.evaluate(progress=note)
+    count = len(evaluation.examples)
+    assert (3, None) in calls and calls[-1] == (count, count)
+    classifier.predict(texts, progress=True)
+    assert capsys.readouterr().err == "", "on a terminal, or after ten seconds"

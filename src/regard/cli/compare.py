@@ -107,7 +107,7 @@ def score_runs(
         for run in runs:
             model = models.pop(0)  # one model after the other is in memory
             name, sources = data.select(model.task)
-            title, path = Message("{run}, predicted:", run=run), str(model.evaluation_path(name, {}))
+            title, path = Message("{run}, predicted:", run=run), str(model.evaluation_path(name, {}, sources))
             with collect_accounts(report), work_on(title, path, None, model, model.identity(name, sources, {})):
                 scored[run] = model.stored_evaluation(name, sources)
         return scored, {run: first.compare(scored[runs[0]], scored[run]) for run in runs[1:]}, ""

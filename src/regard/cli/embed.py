@@ -103,14 +103,17 @@ def embed_input(
 
 def select_format(requested: str | None, output: str, pool: str) -> str:
     """The requested format, or that of the output's ending; a UserError if it does not fit the options."""
-    ending = Path(output).suffix.removeprefix(".")
-    form = one_of("--format", requested or (ending if ending in FORMATS else FORMATS[0]), FORMATS)
+    from regard.data.records import file_ending
+    from regard.files import COMPRESSED
+
+    ending, is_compressed = file_ending(output).removeprefix("."), Path(output).suffix in COMPRESSED
+    form = one_of("--format", requested or (ending if output != STDIO else "") or FORMATS[0], FORMATS)
     if form == "npy" and pool == "tokens":
         raise UserError("npy has one vector per text", "set `--format npz`", code="unsupported-option", where="format")
     if form == "npz" and pool != "tokens":
         problem = "`--format npz` needs `--pool tokens`"
         raise UserError(problem, "set `--format npy`, or `--pool tokens`", code="unsupported-option", where="format")
-    if form != "jsonl" and output == STDIO:
+    if form != "jsonl" and (output == STDIO or is_compressed):
         raise UserError(
             f"{form} is a binary format", f"set `--output vectors.{form}`", code="unsupported-option", where="output"
         )

@@ -59,7 +59,7 @@ def evaluate(
         check_comparable(task)
         base = model.load(against, task=task.name)
     name, sources = data.select(task)
-    path = output or evaluated.evaluation_path(name, options)
+    path = output or evaluated.evaluation_path(name, options, sources)
     for file in filter(None, (path, page)):
         require_writable(file)
     with ExitStack() as stack:  # what is done is kept until both runs are evaluated

@@ -13,7 +13,7 @@ from regard.cli import streams
 from regard.cli.options import Options
 from regard.cli.screen import panel, print_error, print_json, report, truncation_note
 from regard.cli.streams import STDIO, check_one_input, check_output
-from regard.cli.tables import Row, check_lines, count_rows, is_table_name, open_results, read_rows, table_source
+from regard.cli.tables import Row, check_lines, count_rows, open_results, output_ending, read_rows, table_source
 from regard.errors import UserError
 from regard.messages import Message, join_messages, localize
 from regard.viz.figures import check_figure, write_figure
@@ -62,10 +62,10 @@ def predict(
     """Predict with a run of any task: classes, tags, answers, trees, translations and so on."""
     check_output(output, input_)
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO, "--interactive": interactive})
-    check_one_input(**{"--json": as_json, f"--output {output}": is_table_name(output)})
     loaded = model.load(run)
     options = search.changes() | ({} if top is None else {"top": top}) | ({"split_punctuation": True} if split else {})
     task = loaded.task.configure(**options)
+    output_ending(output, task, as_json)
     if figure is not None and not task.has_picture:
         problem = f"`--figure` needs a run of task dependencies or parsing, not {task.name}"
         raise UserError(problem, "leave `--figure` out", code="unsupported-option", where="figure")
@@ -102,10 +102,11 @@ def predict_inputs(
 
 
 def plain_rows(lines: Iterable[str], where: str) -> "Iterator[tuple[Row | None, Input]]":
-    """The example of each line, plain text or JSON, without a row of a table."""
+    """The example of each line: plain text, or JSON, whose keys are kept."""
     from regard.tasks.inputs import parse_json_line
 
-    return ((None, parse_json_line(line, f"{where} {number}")) for number, line in enumerate(lines, 1))
+    values = (parse_json_line(line, f"{where} {number}") for number, line in enumerate(lines, 1))
+    return ((None if isinstance(item, str) else Row([*item], [*item.values()]), item) for item in values)
 
 
 def predict_all(

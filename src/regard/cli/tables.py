@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.screen import report, to_json
-from regard.cli.streams import STDIO, open_output, regular_file
+from regard.cli.streams import STDIO, check_one_input, open_output, regular_file
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ SPACES = str.maketrans("\t\n\r", "   ")
 
 @dataclass(frozen=True)
 class Row:
-    """A row of an input table: the names of its columns and its cells."""
+    """A row of an input table: the names of its columns and its cells; or the keys and values of a JSON object."""
 
     header: list[str]
-    cells: list[str]
+    cells: Sequence[object]
 
 
 Write = Callable[["Row | None", "Example", "Prediction"], None]
@@ -94,10 +94,12 @@ def read_rows(task: "AnyTask", source: "Source") -> "Iterator[tuple[Row | None, 
 
     for record, example in read_table(Path(source.file or ""), task.recipe.fields, source):
         if isinstance(record.value, dict):
-            yield None, record.value | example
-        elif isinstance(record.value, list) and not any(isinstance(cell, list) for cell in record.value):
+            yield Row([*record.value], [*record.value.values()]), record.value | example
+        elif isinstance(record.value, list):
             names = unique_names(record.header, len(record.value))
-            yield Row(names, [cell_text(name, cell) for name, cell in zip(names, record.value, strict=True)]), example
+            pairs = zip(names, record.value, strict=True)
+            cells = [cell if isinstance(cell, list) else cell_text(name, cell) for name, cell in pairs]
+            yield Row(names, cells), example
         else:
             yield None, example
 
@@ -155,23 +157,31 @@ def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
 # ---- output
 
 
-def is_table_name(name: str) -> bool:
-    """True if an output file of this name is a table."""
+def output_ending(name: str, task: "AnyTask", as_json: bool = False) -> str:
+    """The format of predictions in an output: the file extension, or that of what is printed; a UserError if the task
+    cannot write it. A task may have a format of its own, for example CoNLL-U, which is printed unless `as_json`."""
     from regard.data.records import file_ending
 
-    return name != STDIO and file_ending(name) in (".csv", ".tsv")
+    form = task.file_format
+    if name == STDIO or not (ending := file_ending(name)):
+        return form.extension if form and form.on_stdout and name == STDIO and not as_json else ".jsonl"
+    known = [".jsonl", ".json", ".csv", ".tsv", *([form.extension] if form else [])]
+    if ending not in known:
+        problem = f"predictions of task {task.name} cannot be written to {name}"
+        raise UserError(problem, f"use one of {', '.join(known)}", code="unsupported-file", where=name)
+    if as_json:
+        check_one_input(**{"--json": as_json, f"--output {name}": ending != ".jsonl"})
+    return ending
 
 
 @contextmanager
 def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator[Write]":
-    """Write predictions to a file in the format of its ending: .csv, .tsv, .json, or else JSON lines. A task may have a
-    format of its own, for example CoNLL-U: for files of its ending, and for stdout unless `as_json`."""
-    from regard.data.records import file_ending
-
+    """Write predictions in the format that the output's name says (`output_ending`)."""
+    ending = output_ending(name, task, as_json)
     with open_output(name) as stream:
-        if is_table_name(name):
-            yield TableWriter(stream, task, file_ending(name)).write
-        elif name != STDIO and file_ending(name) == ".json":
+        if ending in (".csv", ".tsv"):
+            yield TableWriter(stream, task, ending).write
+        elif ending == ".json":
             separator = "[\n"
 
             def write_item(row: Row | None, example: "Example", prediction: "Prediction") -> None:
@@ -181,7 +191,7 @@ def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator
 
             yield write_item
             stream.write("[]\n" if separator == "[\n" else "\n]\n")
-        elif (form := task.file_format) and not as_json and (name == STDIO or file_ending(name) == form.extension):
+        elif (form := task.file_format) and ending == form.extension:
             yield lambda _, example, prediction: print(
                 form.write(example | prediction), end="", file=stream, flush=True
             )
@@ -190,9 +200,15 @@ def open_results(name: str, task: "AnyTask", as_json: bool = False) -> "Iterator
 
 
 def result_line(task: "AnyTask", row: Row | None, example: "Example", prediction: "Prediction") -> str:
-    """One JSON object: the columns of the row, the example and the prediction; of equal names the last one stays."""
+    """One JSON object: the columns of the row, the example and the prediction. What the input has, e.g. a label, stays:
+    a prediction of the same name is predicted_NAME."""
     cells = {} if row is None else dict(zip(row.header, row.cells, strict=False))
-    return to_json(cells | example | task.output(prediction))
+    given, inputs = cells | example, task.recipe.fields.required
+    output = {
+        f"predicted_{name}" if name in given and name not in inputs else name: value
+        for name, value in task.output(prediction).items()
+    }
+    return to_json(given | output)
 
 
 class TableWriter:

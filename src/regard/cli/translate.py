@@ -3,7 +3,9 @@
 import os
 import re
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat, takewhile
 from pathlib import Path
@@ -17,7 +19,7 @@ from regard.cli.documents import DocumentOptions, detect_source, problem_message
 from regard.cli.options import Options
 from regard.cli.screen import report, to_json
 from regard.cli.streams import STDIO, check_one_input, check_output
-from regard.cli.tables import check_lines, count_rows, read_rows, table_source
+from regard.cli.tables import Row, check_lines, count_rows, open_results, read_rows, table_source
 from regard.documents.document import FILE_FORMATS
 from regard.errors import UserError
 from regard.messages import Message
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation import Translation
 
     Form = Callable[[int, Example, Prediction], str]
+    Line = tuple[str, Row | None]
 
 RunsAndText = Annotated[
     list[str] | None,
@@ -49,6 +52,8 @@ Scores = Annotated[
 ]
 
 LINE_END = re.compile(r"\r\n|\r|\n")
+WRITTEN = {".txt", ".jsonl", ".csv", ".tsv"}
+"""File extensions with a meaning that translations of lines can be written to."""
 BEGINNING = 1000
 """Characters of the input from which its language is detected."""
 
@@ -93,16 +98,17 @@ def translate(
 
 def input_lines(
     task: "Translation", input_: str, text: str | None, columns: Options, documents: DocumentOptions
-) -> tuple[Iterator[str], int | None]:
-    """The lines of the text or the input, or the sources of a table, and how many there are if that is known."""
+) -> "tuple[Iterator[Line], int | None]":
+    """The lines of the text or the input, or the sources of a table and their rows, and how many there are if that is
+    known."""
     if text is not None:
-        return iter(LINE_END.split(text)), None
+        return ((line, None) for line in LINE_END.split(text)), None
     pairs = table_source(task, input_, columns)
     if pairs:
-        return (str(item["src"]) for _, item in read_rows(task, pairs)), count_rows(task, pairs)
+        return ((str(item["src"]), row) for row, item in read_rows(task, pairs)), count_rows(task, pairs)
     if documents.format is None:
         check_lines(task, input_, f"use one of {', '.join(FILE_FORMATS)}, or set `--format`, e.g. `--format text`")
-    return streams.read_lines(input_), streams.count_lines(input_)
+    return ((line, None) for line in streams.read_lines(input_)), streams.count_lines(input_)
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class LineTranslation:
 
     def write(
         self,
-        lines: Iterator[str],
+        lines: "Iterator[Line]",
         total: int | None,
         source: str | None,
         output: str,
@@ -133,20 +139,44 @@ class LineTranslation:
     ) -> None:
         """Write the translation of each line, and report how many may be wrong; `given` are all other options."""
         if source is None:
-            first: list[str] = []
+            first: list[Line] = []
             for line in lines:
                 first.append(line)
-                if sum(map(len, first)) >= BEGINNING:
+                if sum(len(text) for text, _ in first) >= BEGINNING:
                     break
-            source, lines = self.detect("\n".join(first)), chain(first, lines)
+            source, lines = self.detect("\n".join(text for text, _ in first)), chain(first, lines)
         title, counts, documents = Message("translated lines:"), Counts(), self.documents
         options, glossary = [self.options, source, self.target, documents.format, given], str(documents.glossary or "")
         work_on = streams.work_on(title, output, total, self.translator, options, glossary, *files)
-        with work_on as work, streams.open_output(output) as stream:
-            for example, prediction in work.count(self.predict(work.feed(lines), source)):
-                print(self.form(counts.lines, example, self.task.output(prediction)), file=stream, flush=True)
+        rows: deque[Row | None] = deque()
+        texts = (rows.append(row) or text for text, row in lines)  # type: ignore[func-returns-value]
+        with work_on as work, self.open(output) as write:
+            for example, prediction in work.count(self.predict(work.feed(texts), source)):
+                write(counts.lines, rows.popleft(), example, prediction)
                 counts.add(prediction)
         counts.report()
+
+    @contextmanager
+    def open(self, output: str) -> "Iterator[Callable[[int, Row | None, Example, Prediction], None]]":
+        """Write translations in the format of the output: a table, JSON lines, or text."""
+        from regard.data.fields import TABLE_ENDINGS
+        from regard.data.records import file_ending
+
+        ending = file_ending(output) if output != STDIO else ""
+        is_table = ending in (".csv", ".tsv")
+        if (is_table and self.form is not plain_line) or ending in {*FILE_FORMATS, *TABLE_ENDINGS} - WRITTEN:
+            problem = f"translations of lines, or with these options, cannot be written to {output}"
+            remedy = "use .txt or .jsonl; without `--json` and `--scores`, also .csv or .tsv"
+            raise UserError(problem, remedy, code="unsupported-file", where=output)
+        if is_table:
+            with open_results(output, self.task) as write:
+                yield lambda _, *result: write(*result)
+        else:
+            form = json_line if ending == ".jsonl" else self.form
+            with streams.open_output(output) as stream:
+                yield lambda number, _, example, prediction: print(
+                    form(number, example, self.task.output(prediction)), file=stream, flush=True
+                )
 
     @property
     def task(self) -> "Translation":

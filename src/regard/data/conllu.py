@@ -27,6 +27,8 @@ COLUMNS = ("", "words", "lemmas", "tags", "xpos", "features", "heads", "relation
 """The field of each column; "" for a column that is not read."""
 SKIPPED = re.compile(r"[0-9]+(-[0-9]+|\.[0-9]+)")
 EMPTY = "_"
+BLANKS = str.maketrans("\t\n\r", "   ")
+"""Characters that a cell cannot have."""
 
 Row = tuple[int, list[str]]
 """The number of a line, and its ten cells."""
@@ -74,9 +76,15 @@ def sentences(lines: Iterable[str], path: Path) -> Iterator[list[Row]]:
         yield rows
 
 
+def to_conll(sentence: Mapping[str, Sequence[object]]) -> str:
+    """A sentence as a word, a tab and its tag per line, with the blank line at its end."""
+    rows = zip(sentence["words"], sentence["tags"], strict=True)
+    return "".join(f"{str(word).translate(BLANKS)}\t{tag}\n" for word, tag in rows) + "\n"
+
+
 def to_conllu(sentence: Mapping[str, Sequence[object]]) -> str:
     """A sentence with some of the lists of `read_conllu` as CoNLL-U, with the blank line at its end."""
     words = sentence["words"]
     cells = [range(1, len(words) + 1), *(sentence.get(name, repeat(EMPTY, len(words))) for name in COLUMNS[1:])]
-    rows = ("\t".join(map(str, row)) for row in zip(*cells, strict=True))
+    rows = ("\t".join(str(cell).translate(BLANKS) for cell in row) for row in zip(*cells, strict=True))
     return "".join(f"{row}\n" for row in rows) + "\n"

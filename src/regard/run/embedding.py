@@ -101,7 +101,7 @@ def embed(
     encoder = encoding.module(model.model)
     if features.pool == "pooler" and any("pooler." in name for name in model.random_weights):
         problem = f"{model.run.folder} was imported without a pooler"
-        raise UserError(problem, "set `--pool` to mean or cls", code="missing-weights", where="pool")
+        raise UserError(problem, "set `pool` to mean or cls", code="missing-weights", where="pool")
 
     def compute(batch_inputs: Sequence[Input]) -> JsonObject:
         batch = Inputs.of([[item] for item in batch_inputs], False).pad(np.arange(len(batch_inputs)))

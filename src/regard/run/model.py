@@ -9,7 +9,7 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, cached_property
@@ -61,9 +61,14 @@ from regard.work import Work, join_work
 FrameType = TypeVar("FrameType", bound=Frame)
 
 
+Watching = bool | ProgressCallback
+"""True to show progress on stderr; or a function that is called with the number of inputs done, and the total."""
+
+
 @contextmanager
-def watch(progress: bool | ProgressCallback, total: int | None) -> Iterator[Work]:
-    """Work on a number of inputs; `progress` is True to show it on stderr, or called with the count and the total."""
+def watch(progress: Watching, inputs: object) -> Iterator[Work]:
+    """Work on inputs, with progress if it is wanted."""
+    total = len(inputs) if isinstance(inputs, Sized) else None
     if not progress:
         yield Work()
     else:
@@ -84,6 +89,8 @@ class TranslateOptions(DecodingOptions, total=False):
     """Terms of the texts and their translations."""
     split: bool
     """False: each line is one sentence, also if it looks like several."""
+    progress: bool | ProgressCallback
+    """True to show rate and time left; or a function that gets the number of texts done, and the total."""
 
 
 class PredictOptions(DecodingOptions, total=False):
@@ -195,32 +202,44 @@ class Model:
 
     @overload
     def predict(  # type: ignore[overload-overlap]
-        self, inputs: Input, **options: Unpack[PredictOptions]
+        self, inputs: Input, *, progress: Watching = False, **options: Unpack[PredictOptions]
     ) -> Prediction: ...
 
     @overload
-    def predict(self, inputs: FrameType, **options: Unpack[PredictOptions]) -> FrameType: ...
+    def predict(
+        self, inputs: FrameType, *, progress: Watching = False, **options: Unpack[PredictOptions]
+    ) -> FrameType: ...
 
     @overload
-    def predict(self, inputs: Iterable[Input], **options: Unpack[PredictOptions]) -> Predictions: ...
+    def predict(
+        self, inputs: Iterable[Input], *, progress: Watching = False, **options: Unpack[PredictOptions]
+    ) -> Predictions: ...
 
     def predict(
-        self, inputs: Input | Iterable[Input] | Frame, **options: Unpack[PredictOptions]
+        self,
+        inputs: Input | Iterable[Input] | Frame,
+        *,
+        progress: Watching = False,
+        **options: Unpack[PredictOptions],
     ) -> Prediction | Predictions | Frame:
         """The prediction for one input (a text or a dictionary), or a list of predictions for several inputs.
 
         For a pandas DataFrame, the same frame with columns `predicted_...`, as in the tables of `regard predict`.
         Options are those of the task: beam=8, nbest=5, ... An input without text has an empty prediction: None in place
-        of a class.
+        of a class. `progress=True` shows rate and time left; a function gets the number of inputs done, and the total.
         """
         task, one = self._configured(options), isinstance(inputs, str | Mapping)
         if is_frame(inputs):
             rows = enumerate(frame_examples(inputs, self.task))
-            pairs = self._stream(task, (parse_input(task, row, f"row {number}") for number, row in rows))
-            columns = [operations.output_columns(task, prediction) for _, prediction in pairs]
+            with watch(progress, inputs) as work:
+                parsed = (parse_input(task, row, f"row {number}") for number, row in work.feed(rows))
+                pairs = work.count(self._stream(task, parsed))
+                columns = [operations.output_columns(task, prediction) for _, prediction in pairs]
             return inputs.assign(**{name: [row[name] for row in columns] for name in columns[0]}) if columns else inputs
-        pairs = self.stream_pairs([inputs] if one else inputs, **options)  # type: ignore[list-item, arg-type]
-        predictions = Predictions(Prediction(prediction, example, task) for example, prediction in pairs)
+        values = cast(Iterable[Input], [inputs] if one else inputs)
+        with watch(progress, values) as work:
+            pairs = work.count(self.stream_pairs(work.feed(values), **options))
+            predictions = Predictions(Prediction(prediction, example, task) for example, prediction in pairs)
         return predictions[0] if one else predictions
 
     def _configured(self, options: Mapping[str, object]) -> AnyTask:
@@ -269,7 +288,7 @@ class Model:
         *,
         name: str = "",
         examples: Iterable[Example] | Frame | None = None,
-        progress: bool | ProgressCallback = False,
+        progress: Watching = False,
         with_samples: bool = False,
         **options: Unpack[PredictOptions],
     ) -> Evaluation:
@@ -291,7 +310,7 @@ class Model:
         samples: list[tuple[Example, PlainPrediction]] = []
         if task.scored_by_examples:
             read = list(cast(Iterable[Example], examples) if examples is not None else task.read(split, sources))
-            with join_work(len(read)) or watch(progress, len(read)) as work:
+            with join_work(len(read)) or watch(progress, read) as work:
                 predictions += work.count(task.predict(self.engine, work.feed(read)))
             scores += task.score(read, predictions).values()
         if task.scored_by_store and examples is None:
@@ -313,14 +332,22 @@ class Model:
             identity=self.identity(split, sources, options) if examples is None else "",
         )
 
-    def evaluation_path(self, name: str, options: Mapping[str, object]) -> Path:
-        """The file of an evaluation; its name has all options, so that one search does not overwrite another."""
+    def evaluation_path(
+        self, name: str, options: Mapping[str, object], sources: Sequence[Source] | None = None
+    ) -> Path:
+        """The file of an evaluation; its name has all options, so that one search does not overwrite another. For other
+        `sources`, a checksum of where and how they are read keeps files of one name apart."""
+        if sources is not None:
+            read = [
+                (str(Path(item.file or item.src or "").absolute()), item.model_dump(mode="json")) for item in sources
+            ]
+            name += f"-{checksum(read)[:8]}"
         title = "-".join([name, self.checkpoint, *(f"{key}={value}" for key, value in options.items())])
         return self.run.outputs / "evaluations" / f"{title}.json"
 
     def stored_evaluation(self, name: str, sources: Sequence[Source] | None = None) -> Evaluation:
         """The stored evaluation with the recipe's options if it is up to date, or a new one, which is stored."""
-        path = self.evaluation_path(name, {})
+        path = self.evaluation_path(name, {}, sources)
         require_writable(path)
         with suppress(UserError, TypeError, KeyError):  # missing, damaged, or of an earlier version
             values = read_json(path, JsonObject)
@@ -342,7 +369,7 @@ class Model:
         operations.check_comparable(other.task)
         if checksum(base.examples) != checksum(other.examples):
             problem = f"{base.run} and {other.run} were evaluated on different examples ({base.data}, {other.data})"
-            remedy = "evaluate both runs on the same data (`--file FILE`, or `--src` and `--tgt`)"
+            remedy = "evaluate both runs on the same data"
             raise UserError(problem, remedy, code="different-data", where="against")
         first, second = (other.task.scorer(other.examples, item.predictions) for item in (base, other))
         return list(paired_bootstrap(first, second, len(other.examples)).values())
@@ -407,7 +434,8 @@ class Model:
         those of run/embedding.py: layers="-4:", pool="mean", ..."""
         if isinstance(inputs, str | Mapping):
             return next(self.stream_embeddings([inputs], features, **options))
-        return list(self.stream_embeddings(inputs, features, **options))
+        with watch(options.pop("progress", False), inputs) as work:
+            return list(work.count(self.stream_embeddings(work.feed(inputs), features, **options)))
 
     def stream_embeddings(
         self, inputs: Iterable[Input], features: Features | None = None, *, where: str = "text", **options: Any
@@ -451,9 +479,11 @@ class Translator(Model):
         """
         given: JsonObject = {**options}
         given |= {new: given.pop(old) for old, new in (("from", "source"), ("to", "target")) if old in given}
+        progress = given.pop("progress", False)
         if isinstance(texts, str):
             return next(translating.translate_texts(self, [texts], **given))
-        return list(translating.translate_texts(self, texts, **given))
+        with watch(progress, texts) as work:
+            return list(work.count(translating.translate_texts(self, work.feed(texts), **given)))
 
 
 @overload

@@ -182,7 +182,7 @@ def check_folder(folder: Path) -> None:
     known = (path.name == LOCK or path.name.endswith(".partial") for path in folder.glob("*"))
     if not (folder / RECIPE).exists() and not all(known):
         problem = f"{folder} contains files that are not a run"
-        raise UserError(problem, "choose a different folder with `--folder`", code="not-a-run", where=folder)
+        raise UserError(problem, "choose a different folder", code="not-a-run", where=folder)
 
 
 def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:

@@ -141,6 +141,8 @@ class FileFormat(NamedTuple):
     extension: str
     write: Callable[[Example], str]
     """Makes text of an example together with its prediction."""
+    on_stdout: bool = True
+    """True if predictions are printed in this format, not as JSON."""
 
 
 @dataclass(frozen=True)
@@ -409,7 +411,7 @@ def split_sources(recipe: Recipe, split: str) -> list[Source]:
     """The sources of a split; none if it is held out of train; a UserError if the recipe names none."""
     sources: list[Source] = getattr(recipe.data, split)
     if not sources and split not in recipe.data.held_out:
-        remedy = f"add `data.{split}` to the recipe, or evaluate on other data (`--on valid`, `--file FILE`)"
+        remedy = f"add `data.{split}` to the recipe, or evaluate on other data, e.g. on valid"
         raise UserError(f"the recipe names no {split} data", remedy, code="no-data", where=f"data.{split}")
     return sources
 

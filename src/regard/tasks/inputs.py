@@ -143,7 +143,7 @@ def require_finite(outputs: "Tensor") -> "Tensor":
     """Return the outputs of a model; a UserError if one is NaN or infinite, so that no prediction is made of it."""
     if not bool(outputs.isfinite().all()):
         problem = "the outputs of the model are not finite numbers (NaN or infinite)"
-        remedy = "the weights are damaged or training diverged: use an earlier checkpoint, or `--precision fp32`"
+        remedy = "the weights are damaged or training diverged: use an earlier checkpoint, or the precision fp32"
         raise UserError(problem, remedy, code="not-finite", where="model")
     return outputs
 

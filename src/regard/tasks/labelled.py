@@ -292,7 +292,7 @@ class Labelled(Task[L, Inputs]):
         if not examples:
             other = {
                 "valid": ", or set `data.hold_out`",
-                "test": ", or set `data.hold_out_test`, or evaluate on other data (`--on valid`, `--file FILE`)",
+                "test": ", or set `data.hold_out_test`, or evaluate on other data, e.g. on valid",
             }.get(split, "")
             remedy = f"add `data.{split}` to the recipe{other}"
             raise UserError(f"the recipe names no {split} data", remedy, code="no-data", where=f"data.{split}")

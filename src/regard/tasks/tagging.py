@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch
+from regard.data.conllu import to_conll
 from regard.data.fields import TAGGED_WORDS, Fields
 from regard.data.inputs import Input, Inputs
 from regard.exchange.bert import TOKEN_CLASSIFICATION
@@ -43,7 +44,7 @@ from regard.metrics.spans import (
     gold_scheme,
     scheme_of,
 )
-from regard.tasks.base import Example, Exchange, Prediction
+from regard.tasks.base import Example, Exchange, FileFormat, Prediction
 from regard.tasks.bio import best_sequence, can_constrain, transitions
 from regard.tasks.checks import entropy
 from regard.tasks.encoders import words_of
@@ -126,6 +127,7 @@ class Tagging(Labelled[TaggingRecipe]):
     name = "tagging"
     exchange = Exchange("tag", "token-classification", TOKEN_CLASSIFICATION)
     title = "a tag for each word"
+    file_format = FileFormat(".conll", to_conll, on_stdout=False)
     recipe_type = TaggingRecipe
     pooled = False
     per_token = True
