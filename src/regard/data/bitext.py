@@ -121,9 +121,8 @@ class _Reader:
             src, tgt = ([i for i, name in enumerate(languages) if name == side] for side in ("source", "target"))
         if len(src) > 1 or len(tgt) > 1:
             problem = f"has a unit with the texts {', '.join(languages)}, and it is not clear which two are meant"
-            raise self._error(
-                problem, "set src_lang and tgt_lang, e.g. en and de; or keep one text of each", self._begin
-            )
+            remedy = "set src_lang and tgt_lang, e.g. en and de; or keep one text of each"
+            raise self._error(problem, remedy, self._begin)
         return {"src": self._texts[src[0]][1], "tgt": self._texts[tgt[0]][1]} if src and tgt else None
 
 

@@ -64,6 +64,5 @@ def decode(content: bytes, name: str, is_markup: bool) -> tuple[str, str, bytes]
             raise LookupError(encoding)
         return content[len(bom) :].decode(encoding), encoding, bom
     except (UnicodeDecodeError, LookupError) as error:
-        raise UserError(
-            f"{name} is not text in the encoding {encoding}", "save the file as UTF-8", code="bad-text", where=name
-        ) from error
+        problem = f"{name} is not text in the encoding {encoding}"
+        raise UserError(problem, "save the file as UTF-8", code="bad-text", where=name) from error

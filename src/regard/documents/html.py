@@ -19,19 +19,14 @@ from dataclasses import replace
 
 from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters, names, tokenize
 from regard.documents.passage import Markup, Passage, ReadOptions, Slot, TemplateDocument
+from regard.documents.tables import TABLES
 from regard.errors import UserError
 
 MAX_DEPTH = 512
 """How deep elements may be nested, as in browsers."""
 
 
-BLOCK = names(
-    "address article aside audio base blockquote body caption center col colgroup datalist dd details dialog "
-    "dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html "
-    "iframe legend li link main menu menuitem meta nav noframes noscript ol optgroup option p param plaintext pre "
-    "script search section select source style summary table tbody td template textarea tfoot th thead title tr "
-    "track ul video xmp"
-)
+BLOCK = names(TABLES["html_blocks"])
 OPTIONAL_END = names("body colgroup dd dt head html li optgroup option p rp rt tbody td tfoot th thead tr")
 """Elements that need no closing tag; they do not count as nested."""
 UNTOUCHED = names("code kbd samp var math pre script style textarea svg xmp iframe")

@@ -33,10 +33,8 @@ class JsonDocument(MessageList):
         try:
             json.loads(text)
         except (ValueError, RecursionError) as error:
-            line = f"line {getattr(error, 'lineno', 1)}"
-            raise UserError(
-                f"the file is not valid JSON: {error}", "correct it", code="bad-json", where=line
-            ) from error
+            problem, line = f"the file is not valid JSON: {error}", f"line {getattr(error, 'lineno', 1)}"
+            raise UserError(problem, "correct it", code="bad-json", where=line) from error
         self.text = text
         self.is_ascii = text.isascii() and "\\u" in text
         found = [(match, json.loads(match[0])) for match in _STRING.finditer(text) if not match["key"]]

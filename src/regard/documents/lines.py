@@ -90,7 +90,7 @@ def read_text(text: str, options: ReadOptions) -> TemplateDocument:
 # entries. A line break inside of a sentence is put back by word alignment; other lines are texts of their own.
 
 _KEYWORD = re.compile(r'\s*(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)\s*(".*")\s*$')
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _STRING = re.compile(r'\s*(".*")\s*$')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -197,7 +197,7 @@ class MessageDocument(MessageList):
     """The messages of a file."""
 
     def __init__(self, text: str, options: ReadOptions) -> None:
-        self.lines = _LINES.findall(text)
+        self.lines = LINES.findall(text)
         entries = list(read_entries(self.lines))
         header = next((entry["msgstr"] for entry in entries if "msgstr" in entry and not entry["msgid"].value), None)
         value = header.value if header else ""

@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterator
 
 from regard.documents.html import BLOCK, HtmlReader
-from regard.documents.lines import BREAK, read_item, split_items
+from regard.documents.lines import BREAK, LINES, read_item, split_items
 from regard.documents.markup import Item, PassageBuilder, Token
 from regard.documents.passage import ReadOptions, Slot, TemplateDocument
 
-_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FRONT = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*(?:\r\n|\r|\n).*?(?:\r\n|\r|\n)\1[ \t]*(?:\r\n|\r|\n|\Z)", re.DOTALL)
 _PREFIX = re.compile(
     r"(?:[ \t]*(?:>|(?:[-*+]|\d{1,9}[.)])(?=[ \t])))*[ \t]*"
@@ -60,7 +59,7 @@ class MarkdownReader:
         front = _FRONT.match(page)
         start = front.end() if front else 0
         self.template.append(page[:start])
-        lines, number, in_list = _LINES.findall(page, start), 0, False
+        lines, number, in_list = LINES.findall(page, start), 0, False
         while number < len(lines):
             count, in_list = self.read_block(lines, number, in_list)
             number += count

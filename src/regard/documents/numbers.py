@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from regard.documents.protecting import Protected
 from regard.documents.restoring import MaskedSentence
 from regard.documents.sentences import IDEOGRAPH
+from regard.documents.tables import TABLES
 
 _NUMBER = re.compile(
     r"⦅\d+⦆|(?<!\d)\d{1,3}(?:['’ \u00a0\u202f]\d{3})+(?![\d.])(?:,\d+)?|\d+(?:[.,:]\d+)*"  # 3 277 917,5  3,277,917.5
@@ -39,11 +40,7 @@ EXTRA_DIGITS = 3
 
 STAND_INS = ("387", "462", "594", "638", "746", "859", "273", "915")
 """Numbers that a model copies: sentences with them have the same grammar."""
-SEPARATORS = {
-    "fr": "\u202f,",
-    **dict.fromkeys(("en", "zh", "ja"), ",."),
-    **dict.fromkeys(("de", "es", "it", "nl"), ".,"),
-}
+SEPARATORS: dict[str, str] = TABLES["separators"]
 """The thousands and the decimal separator of languages."""
 
 

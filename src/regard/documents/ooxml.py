@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from regard.documents.markup import Item, PassageBuilder, Token, collect, names
 from regard.documents.passage import Markup, Slot, fill
+from regard.documents.tables import TABLES
 from regard.documents.xml import ESCAPES, XmlItem, XmlReader, check_level, join_raw, visible_text
 
 
@@ -50,10 +51,7 @@ WORD = RunVocabulary(
     re.compile(r'<w:(?:lang|noProof)\b[^<>]*/>|\sw:hint="[^"]*"'),
     whole=names("w:del w:movefrom m:omath"),
     wrappers=names("w:hyperlink w:ins w:moveto w:smarttag w:fldsimple"),
-    empty=names(
-        "w:bookmarkstart w:bookmarkend w:prooferr w:commentrangestart w:commentrangeend w:permstart w:permend "
-        "w:movefromrangestart w:movefromrangeend w:movetorangestart w:movetorangeend"
-    ),
+    empty=names(TABLES["word_empty"]),
 )
 _UNSEEN = re.compile(r'\s(?:lang|altLang|dirty|err|smtClean|noProof|bmk)="[^"]*"')
 DRAWING = RunVocabulary("a", "a:t", _UNSEEN, whole=names("a:fld"), breaks=names("a:br"))

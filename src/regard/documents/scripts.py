@@ -1,17 +1,12 @@
 """Scripts of texts: a model does not know the letters of other scripts than those of its languages."""
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-_TABLE = """
-LATIN af ca cs cy da de en eo es et eu fi fr ga gl hr hu id is it la lt lv ms nl no pl pt ro sk sl sq sv sw tr vi;
-CJK zh ja ko; HIRAGANA ja; KATAKANA ja; HANGUL ko; CYRILLIC be bg kk ky mk mn ru sr tg uk; ARABIC ar fa ps sd ug ur;
-GREEK el; HEBREW he yi; ARMENIAN hy; GEORGIAN ka; DEVANAGARI hi mr ne; BENGALI bn; GUJARATI gu; GURMUKHI pa; TAMIL ta;
-TELUGU te; KANNADA kn; MALAYALAM ml; SINHALA si; THAI th; LAO lo; KHMER km; MYANMAR my; TIBETAN bo; ETHIOPIC am ti
-"""
-LANGUAGES = {name: frozenset(codes) for name, *codes in (re.findall(r"\w+", line) for line in _TABLE.split(";"))}
+from regard.documents.tables import TABLES
+
+LANGUAGES = {name: frozenset(codes.split()) for name, codes in TABLES["scripts"].items()}
 """The languages of each script, by the first word of its letters' Unicode names."""
 MAX_CHARACTERS = 1000
 """The beginning of a text that is read."""

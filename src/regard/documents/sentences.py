@@ -11,18 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from regard.documents.tables import TABLES
+
 Span = tuple[int, int]
 
 WINDOW = 4096
 """Characters that sentencex reads at a time."""
-_ABBREVIATIONS = (
-    "a.m p.m e.g i.e etc vs cf al fig no nos vol pp mr mrs ms dr prof sr jr st co inc ltd corp gen col sgt rev hon "
-    "jan feb mar apr jun jul aug sep sept oct nov dec approx dept est ext min max "
-    "z.b d.h u.a u.s.w usw bzw ca evtl ggf inkl nr s str tel vgl z.t bspw abs art bd hr fr "
-    "m mm mme mlle me p.ex c.-à-d env chap éd "
-    "sra srta dra ud uds p.ej pág núm"
-)
-ABBREVIATIONS = frozenset(re.findall(r"\S+", _ABBREVIATIONS))
+ABBREVIATIONS = frozenset(TABLES["abbreviations"].split())
 _END = re.compile(
     r"""(?P<wide>[。！？｡]+[”’」』）】"')]*)"""  # no blank needs to follow
     r"""|(?P<narrow>(?<![.!?…])[.!?…]++(?:[”’»"')\]]|[ \u00a0\u202f]»)*)(?=\s)"""  # a long row of marks is read once

@@ -15,22 +15,13 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from regard.documents.markup import LETTER, Item, PassageBuilder, Token, collect, find_delimiters
 from regard.documents.passage import Markup, ReadOptions, Slot, TemplateDocument, fill
 from regard.documents.segment import SegmentTranslation
+from regard.documents.tables import TABLES
 from regard.errors import UserError
 
 MAX_DEPTH = 256
 MAX_NESTED = 20
 """How deep elements, and paragraphs in notes and text boxes of other paragraphs, may be nested."""
-PREFIXES = {
-    "http://schemas.openxmlformats.org/wordprocessingml/2006/main": "xmlns:w",
-    "http://purl.oclc.org/ooxml/wordprocessingml/main": "xmlns:w",
-    "http://schemas.openxmlformats.org/drawingml/2006/main": "xmlns:a",
-    "http://purl.oclc.org/ooxml/drawingml/main": "xmlns:a",
-    "urn:oasis:names:tc:opendocument:xmlns:text:1.0": "xmlns:text",
-    "urn:oasis:names:tc:xliff:document:1.2": "xmlns",
-    "urn:oasis:names:tc:xliff:document:2.0": "xmlns",
-    "urn:oasis:names:tc:xliff:document:2.2": "xmlns",
-    "http://www.daisy.org/z3986/2005/ncx/": "xmlns",
-}
+PREFIXES: dict[str, str] = TABLES["prefixes"]
 """Namespaces with text, and how they are declared."""
 CONTROLS = [*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF]
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | dict.fromkeys(map(chr, CONTROLS), "")
