@@ -34,12 +34,7 @@ from regard.viz.document import asset, program_text, served_document, style_text
 
 SECTIONS = ("ask", "compare", "inside")
 STYLE = ("page.css", "views.css", "served.css")
-PROGRAM = (
-    "elements.js", "texts.js", "tables.js", "examples.js", "curves.js", "figure.js", "matrix.js", "lines.js",
-    "sentence.js", "explorer.js", "numbers.js", "arithmetic.js", "beam.js", "alternatives.js", "alignment.js",
-    "tabs.js", "vectors.js", "client.js", "state.js", "tools.js", "choices.js", "next.js", "form.js",
-    "translation.js", "ask.js", "comparison.js", "training.js", "shortcuts.js", "served.js", "page.js",
-)  # fmt: skip
+PROGRAM: list[str] = json.loads(asset("programs.json"))["served"]
 MAX_WIDTH = 10
 """The widest beam that the page may ask for."""
 FOREVER = "public, max-age=31536000, immutable"

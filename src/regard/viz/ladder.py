@@ -18,10 +18,7 @@ from regard.viz.report import AttentionMap, pack_map
 
 SECTIONS = ("ladder", "pictures", "failures")
 PROGRAM = ("elements.js", "matrix.js", "ladder.js", "page.js")
-SHARED_WORDS = (
-    "no_number", "looks_at", "seen_by", "hint", "matrix_label", "footer", "source", "reference", "sentence", "right",
-    "wrong", "empty", "name_device",
-)  # fmt: skip
+SHARED_WORDS: list[str] = json.loads(asset("programs.json"))["ladder_words"]
 
 MAX_WRITTEN_OUT = 1e8
 
@@ -170,13 +167,8 @@ def ladder_data(page: LadderPage) -> JsonObject:
     rows = []
     for row in page.rows:
         cells = {column.key: cell_values(page, row, column) for column in page.columns}
-        titles = {
-            "en": row.title,
-            "zh": localize(row.title, chinese=True),
-            "paper": row.paper,
-            "settings": row.settings,
-        }
-        rows.append({**titles, "cells": cells})
+        titles = {"en": row.title, "zh": localize(row.title, chinese=True)}
+        rows.append({**titles, "paper": row.paper, "settings": row.settings, "cells": cells})
     sentences = [
         {"source": each.source, "reference": each.reference, "pictures": [item.to_json() for item in each.pictures]}
         for each in page.galleries

@@ -26,10 +26,7 @@ MAX_POINTS = 2000
 DRAWN_COLUMNS = 100
 """Width of a drawn tree."""
 SECTIONS = ("learning", "tables", "attention", "examples")
-PROGRAM = (
-    "elements.js", "curves.js", "tables.js", "texts.js", "examples.js", "figure.js", "matrix.js", "lines.js",
-    "sentence.js", "explorer.js", "report.js", "page.js",
-)  # fmt: skip
+PROGRAM: list[str] = json.loads(asset("programs.json"))["report"]
 
 
 @dataclass(frozen=True)
