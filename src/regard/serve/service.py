@@ -17,17 +17,10 @@ from regard.errors import UserError
 from regard.run.identification import Detected, identify, known_languages, page_words
 from regard.run.model import Input, Model, identifier
 from regard.run.translating import open_text
+from regard.serve import segments
 from regard.serve.errors import ServiceError
 from regard.serve.languages import ServedLanguages, parse_languages
-from regard.serve.segments import (
-    OnSegment,
-    Predict,
-    SegmentTranslator,
-    count_tokens,
-    in_thread_if_long,
-    text_links,
-    too_large_is_too_long,
-)
+from regard.serve.segments import SegmentTranslator
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
@@ -140,11 +133,11 @@ class Service:
         settings, languages = self.settings, model.task.languages
         limits = settings.model_dump(include={"max_batch", "batch_tokens", "max_queue", "max_queue_tokens"})
         worker = Worker(name, partial(load, model), **limits, delay=settings.batch_delay / 1000)
-        segments = None
+        translator = None
         if languages is not None:
             languages = replace(languages, directions=directions or languages.directions)
-            segments = SegmentTranslator(worker, cast(Translation, model.task), languages, settings.cache)
-        return ServedRun(name, model, languages, worker, segments)
+            translator = SegmentTranslator(worker, cast(Translation, model.task), languages, settings.cache)
+        return ServedRun(name, model, languages, worker, translator)
 
     # ---- start and stop ---------------------------------------------------------------------------------------------
 
@@ -205,7 +198,7 @@ class Service:
         """Translate all texts; `on_segment` is called with each sentence as soon as it is known."""
         self.check_size(request)
         async with self._time_limit():
-            glossary = await in_thread_if_long(glossary_size(request.glossary), Glossary, request.glossary)
+            glossary = await segments.in_thread_if_long(glossary_size(request.glossary), Glossary, request.glossary)
             plans = await self._plan(request)
             texts = (
                 self._translate_text(request, number, plan, glossary, on_segment) for number, plan in enumerate(plans)
@@ -221,15 +214,15 @@ class Service:
             return TranslatedText(text, [], plan.direction[0], plan.detected, links)
         assert plan.run.languages is not None
         read = partial(open_text, text, plan.run.languages, plan.direction, request.format, glossary)
-        document = await in_thread_if_long(len(text), read)
-        tell: OnSegment | None = None if on_segment is None else partial(on_segment, number)
+        document = await segments.in_thread_if_long(len(text), read)
+        tell: segments.OnSegment | None = None if on_segment is None else partial(on_segment, number)
         links_too = request.links and request.format == "text"
         translations = await require_translation(plan.run).translate(
             document.segments, plan.direction, alternatives=request.alternatives, links=links_too, on_segment=tell
         )
-        rendered = await in_thread_if_long(len(text), document.render, translations)
+        rendered = await segments.in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
-        links = text_links(text, rendered, document.segments, translations) if links_too else []
+        links = segments.text_links(text, rendered, document.segments, translations) if links_too else []
         problems = find_problems(translations)
         return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links, problems)
 
@@ -239,9 +232,9 @@ class Service:
         """Translate a file, and say its problems as in `TranslatedText`; the ending of its name says its format."""
         self.check_size(TranslateRequest([], source, target, glossary=glossary))
         limit = self.settings.max_file_characters
-        with too_large_is_too_long():
+        with segments.too_large_is_too_long():
             async with self._time_limit(self.settings.file_timeout):
-                terms = await in_thread_if_long(glossary_size(glossary), Glossary, glossary)
+                terms = await segments.in_thread_if_long(glossary_size(glossary), Glossary, glossary)
                 read = partial(open_file, name, content, glossary=terms, max_characters=limit)
                 sample = ""
                 if source is None:
@@ -319,16 +312,16 @@ class Service:
         examples = [task.parse(value, f"input {number}") for number, value in enumerate(inputs, 1)]
         languages = task.languages or Languages()
         plain = any("prefix" in example or languages.pivot_for(example) for example in examples)  # or in two steps
-        function = Predict(options, continuous=not plain)
+        function = segments.Predict(options, continuous=not plain)
         async with self._time_limit():
             if task.search and task.search.settings.search == "sample":  # samples depend on the order of the inputs
-                tokens, limit = sum(await count_tokens(task, examples)), self.settings.batch_tokens
+                tokens, limit = sum(await segments.count_tokens(task, examples)), self.settings.batch_tokens
                 if tokens > limit:
                     raise ServiceError("too-long", f"{tokens} tokens times samples; at most {limit} are drawn at once")
                 return await self.call(run, lambda model: function(model, list(examples)))
             if served.segments is not None:
                 return await served.segments.predict(cast(Translation, task), function, examples)
-            costs = await count_tokens(task, examples)
+            costs = await segments.count_tokens(task, examples)
             return await asyncio.wrap_future(served.worker.submit(function.key, function, examples, costs))
 
     async def call(self, run: str, function: Callable[[Model], T]) -> T:

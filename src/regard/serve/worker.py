@@ -200,7 +200,8 @@ class Worker:
         """Numbers of batches and of inputs that were computed."""
         self._load = load
         self._jobs: list[Job] = []
-        self._waiting = 0
+        self.waiting = 0
+        """Inputs in the queue."""
         self._changed = threading.Condition()
         self._stopping = False
         self._running: dict[Hashable, RunningBatch] = {}
@@ -214,11 +215,6 @@ class Worker:
         if self._thread.ident is None:
             self._thread.start()
         return self.loaded
-
-    @property
-    def waiting(self) -> int:
-        """Inputs in the queue."""
-        return self._waiting
 
     @property
     def waiting_tokens(self) -> int:
@@ -249,7 +245,7 @@ class Worker:
             if job not in refused:
                 job.spent = min((other.spent for other in self._jobs if other.client == job.client), default=0)
                 self._jobs.append(job)
-                self._waiting += len(inputs)
+                self.waiting += len(inputs)
                 self._changed.notify()
         for other in refused:
             error = ServiceError("queue-full", "too much text waits already", "try again later", retry_after=5)
@@ -262,7 +258,7 @@ class Worker:
     def _refused(self, new: Job) -> list[Job]:
         """The jobs that a new one is too much with; only itself if it is one of them. Called with the lock held."""
         jobs, refused = [*self._jobs, new], list[Job]()
-        tokens, waiting = sum(job.tokens for job in jobs), self._waiting + new.waiting
+        tokens, waiting = sum(job.tokens for job in jobs), self.waiting + new.waiting
         shares = Counter[bytes]()
         for job in jobs:
             shares[job.client] += job.tokens
@@ -296,7 +292,7 @@ class Worker:
         except BaseException as error:
             with self._changed:  # from now on `submit` raises it
                 self.loaded.set_exception(error)
-                jobs, self._jobs, self._waiting = self._jobs, [], 0
+                jobs, self._jobs, self.waiting = self._jobs, [], 0
             for job in jobs:
                 job.fail(error)
             return
@@ -330,7 +326,7 @@ class Worker:
                 idle = not self._jobs
                 self._changed.wait_for(lambda: self._jobs or self._stopping)
                 if idle and self.delay and not self._stopping:
-                    self._changed.wait_for(lambda: self._waiting >= self.max_batch or self._stopping, self.delay)
+                    self._changed.wait_for(lambda: self.waiting >= self.max_batch or self._stopping, self.delay)
             entered = [unit.cost for running in self._running.values() for unit in running.units]
             free, units = self.max_batch - len(entered), list[Unit]()
             for key, function in {job.key: job.function for job in sorted(self._jobs, key=self._turn)}.items():
@@ -405,7 +401,7 @@ class Worker:
             self._ends[job.client] = self._clock + units[-1].cost
             if not job.waiting:
                 jobs.remove(job)
-        self._waiting -= len(units)
+        self.waiting -= len(units)
         self._jobs = [job for job in self._jobs if job.waiting]
         self._ends = {client: end for client, end in self._ends.items() if end > self._clock}
         return units
@@ -449,5 +445,5 @@ class Worker:
         with self._changed:
             if job in self._jobs:
                 self._jobs.remove(job)
-                self._waiting -= job.waiting
+                self.waiting -= job.waiting
                 job.taken, job.tokens = len(job.inputs), 0
