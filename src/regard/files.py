@@ -405,7 +405,6 @@ class Manifest:
         format: int,
         inputs: object = None,
         facts: JsonObject | None = None,
-        digest: Callable[[Path], str] = digest,
     ) -> "Manifest":
         """Make the manifest of the files `names` in `folder` as they are now."""
         files = {name: {"bytes": (folder / name).stat().st_size, "sha256": digest(folder / name)} for name in names}

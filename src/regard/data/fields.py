@@ -32,8 +32,6 @@ class Fields:
     """The inputs that every example has."""
     json_form: str = ""
     """An input as JSON, for help texts and errors."""
-    line_form: str = ""
-    """An input as one line of text with tabs, for help texts and errors."""
     endings: Mapping[str, str] = field(default_factory=dict)
     """The format of a file by the end of its name."""
     formats: tuple[str, ...] = ()

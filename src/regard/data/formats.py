@@ -24,7 +24,7 @@ from regard.data.conllu import read_conllu
 from regard.data.digests import Digests
 from regard.data.examples import Example, missing_field, read_example, repeat_pair
 from regard.data.fields import COLUMNS, PAIRS, Fields
-from regard.data.records import Location, Opener, Record, SourceFiles, file_ending, follow
+from regard.data.records import TABLES, Location, Opener, Record, SourceFiles, file_ending, follow
 from regard.data.sources import LOCATIONS, Source, column_setting
 from regard.data.tables import describe_table, read_rows
 from regard.errors import UserError
@@ -371,9 +371,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
 # Where a file counts words, the words are joined by spaces, and an answer reaches from its first to its last word.
 
 
-TOKENS = {
-    "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"',
-}  # fmt: skip
+TOKENS: dict[str, str] = TABLES["penn_tokens"]
 """The Penn Treebank's tokens for brackets and quotation marks."""
 
 

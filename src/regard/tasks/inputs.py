@@ -40,7 +40,7 @@ def table_fields(columns: Mapping[str, str], target: str) -> Fields:
         return {name: cell for name, cell in cells.items() if cell is not None}
 
     form = json.dumps(dict.fromkeys(inputs, "..."))
-    return Fields(inputs, target, read, inputs, form, " TAB ".join(inputs), TABLE_ENDINGS, columns=columns)
+    return Fields(inputs, target, read, inputs, form, TABLE_ENDINGS, columns=columns)
 
 
 def parse_json_line(line: str, where: str) -> Example | str:
