@@ -18,11 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pydantic import BaseModel
-
 from regard.errors import UserError
 from regard.files import checksum, decompress, digest, open_binary, split_archive, write_json
-from regard.reading import read_json, refuse_devices
+from regard.reading import JsonObject, check_type, read_json, refuse_devices
 
 TICK = 2 * 10**9
 """Nanoseconds; no clock of a file system is coarser."""
@@ -104,17 +102,11 @@ def _status(path: Path) -> list[int]:
     return [status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns]
 
 
-class _Cache(BaseModel):
-    """The content of a cache file."""
-
-    files: dict[str, list[int | str]]
-    checksum: str
-
-
 def _load(cache: Path) -> dict[str, list[int | str]]:
     """Entries of a cache file; none if it is missing or damaged."""
     try:
-        content = read_json(cache, _Cache)
+        content = read_json(cache, JsonObject)
+        files = check_type(content.get("files"), dict[str, list[int | str]], cache)
     except UserError:
         return {}
-    return content.files if content.checksum == checksum(content.files) else {}
+    return files if content.get("checksum") == checksum(files) else {}

@@ -233,13 +233,9 @@ def insert_placeholders(src: str, tgt: str, share: float, copy: int = 0) -> tupl
 
 def unique_words(text: str) -> dict[str, tuple[int, int]]:
     """The words that occur once in a text, in their order, with their spans."""
-    spans: dict[str, tuple[int, int]] = {}
-    repeated = set()
-    for match in WORD.finditer(text):
-        if match.group() in spans:
-            repeated.add(match.group())
-        spans[match.group()] = match.span()
-    return {word: span for word, span in spans.items() if word not in repeated}
+    matches = list(WORD.finditer(text))
+    counts = Counter(match[0] for match in matches)
+    return {match[0]: match.span() for match in matches if counts[match[0]] == 1}
 
 
 def replace_spans(text: str, spans: dict[str, tuple[int, int]], symbols: dict[str, str]) -> str:

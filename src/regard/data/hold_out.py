@@ -339,11 +339,11 @@ def write_splits(
 ) -> None:
     """The second reading: write each pair to the two files of its split. A line break in a sentence becomes a space."""
     with ExitStack() as stack:
-        files = {
-            code: [_create(folder / f"{name}.{ending}", stack) for ending in endings]
-            for code, name in enumerate(SPLITS)
-            if (assignments == code).any()
-        }
+        files: dict[int, list[BinaryIO]] = {code: [] for code in range(len(SPLITS)) if (assignments == code).any()}
+        for path, code in ((folder / f"{SPLITS[code]}.{ending}", code) for code in files for ending in endings):
+            raw = stack.enter_context(path.open("wb"))
+            packed = path.suffix in COMPRESSED
+            files[code].append(stack.enter_context(compress(raw, path.suffix)) if packed else raw)
         count = 0
         for count, pair in enumerate(pairs, 1):
             code = int(assignments[count - 1]) if count <= len(assignments) else len(SPLITS)
@@ -354,11 +354,6 @@ def write_splits(
         if count != len(assignments):
             problem, remedy = "an input file changed during the split", "split again when no program writes to it"
             raise UserError(problem, remedy, code="changed-file", where=folder)
-
-
-def _create(path: Path, stack: ExitStack) -> BinaryIO:
-    raw = stack.enter_context(path.open("wb"))
-    return stack.enter_context(compress(raw, path.suffix)) if path.suffix in COMPRESSED else raw
 
 
 def _count(hashes: PairHashes, selected: Mask) -> SplitCounts:

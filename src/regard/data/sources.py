@@ -233,10 +233,8 @@ def dataset_files(folder: Path) -> list[Path]:
     entries = check_type(state.get("_data_files"), list[dict[str, str]], folder / "state.json")
     names = [entry.get("filename", "") for entry in entries]
     if state.get("_indices_data_files") or not names or any(name != Path(name).name for name in names):
-        problem, remedy = (
-            f"{folder} selects rows from other files",
-            "save it again: flatten_indices().save_to_disk(...)",
-        )
+        problem = f"{folder} selects rows from other files"
+        remedy = "save it again: flatten_indices().save_to_disk(...)"
         raise UserError(problem, remedy, code="damaged-file", where=folder / "state.json")
     return [folder / "state.json", *(folder / name for name in names)]
 

@@ -32,9 +32,7 @@ class TextNormalizer:
 
 def frequent_words(lines: Iterable[str], min_count: int) -> frozenset[str]:
     """The words that occur at least `min_count` times, and <unk>."""
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(line.split())
+    counts = Counter(word for line in lines for word in line.split())
     return frozenset(word for word, count in counts.items() if count >= min_count) | {UNKNOWN}
 
 
