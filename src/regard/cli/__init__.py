@@ -10,9 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.cli.shell import FAILED, INTERRUPTED
 from regard.errors import UserError
-
-USER_ERROR, INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +57,7 @@ def _failed(error: Exception) -> int:
     if explained.code == LOST_PROCESS:  # torchrun ends the other processes; this one has yet to say why
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print_error(explained)
-    return USER_ERROR
+    return FAILED
 
 
 def _flushed(status: int) -> int:
@@ -71,5 +70,5 @@ def _flushed(status: int) -> int:
         if not isinstance(error, BrokenPipeError):
             problem = f"stdout cannot be written: {error.strerror}"
             print_error(UserError(problem, "free disk space and run the command again", code="disk-full"))
-        return USER_ERROR
+        return FAILED
     return status

@@ -109,10 +109,8 @@ def build_command(name: str) -> Click:
 
 def help_text(name: str) -> str:
     """The docstring of a command, then its text and examples in help.toml."""
-    summary, texts = find_function(name).__doc__ or "", tomllib.loads(HELP.read_text(encoding="utf-8"))
-    if name not in texts:
-        return summary
-    return f"{summary}\n\n{texts[name]['about']}\n\b\nExamples:\n{indent(texts[name]['examples'], '  ')}"
+    texts = tomllib.loads(HELP.read_text(encoding="utf-8"))[name]
+    return f"{find_function(name).__doc__}\n\n{texts['about']}\n\b\nExamples:\n{indent(texts['examples'], '  ')}"
 
 
 app = typer.Typer(

@@ -10,8 +10,8 @@ import typer
 from regard.cli.attention import draw_map, map_values
 from regard.cli.options import AsJson, ChatOptions, ModelOptions, RunFolder
 from regard.cli.screen import print_error, report, to_json
+from regard.cli.shell import INTERRUPTED
 from regard.cli.streams import STDIO, prompt_lines, read_lines
-from regard.cli.training import INTERRUPTED
 from regard.errors import UserError
 from regard.messages import Message, localize
 

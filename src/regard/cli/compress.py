@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import AsJson, RunFolder
+from regard.cli.options import AsJson, Checkpoint, RunFolder
 from regard.cli.screen import print_json, print_result
 from regard.messages import Message
 
@@ -14,9 +14,7 @@ from regard.messages import Message
 def compress(
     run: RunFolder,
     folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the copy.")],
-    checkpoint: Annotated[
-        str, typer.Option(metavar="NAME", help="best, last, averaged (see `regard average`) or step-00001000.")
-    ] = "best",
+    checkpoint: Checkpoint = "best",
     as_json: AsJson = False,
 ) -> None:
     """Write a small copy of a run: 8-bit weights, without training state and data."""

@@ -11,10 +11,10 @@ from typer import Argument, Option
 
 from regard.cli import screen
 from regard.cli.attention import draw_map
-from regard.cli.options import AsJson, one_of
+from regard.cli.options import AsJson, Overrides, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, report
-from regard.cli.shell import as_called
-from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
+from regard.cli.shell import INTERRUPTED, as_called
+from regard.cli.training import outcome_values, summary, train_with_progress
 from regard.errors import UserError
 from regard.messages import Message, localize
 
@@ -42,9 +42,7 @@ OWN_RECIPE = """\
 
 def demo(
     name: Annotated[str, Argument(metavar="dates|numbers", help="Recipe to train.")] = "dates",
-    settings: Annotated[
-        list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")
-    ] = None,
+    settings: Overrides = None,
     folder: Annotated[
         Path | None, Option("--folder", metavar="FOLDER", show_default="runs/demo-NAME", help="Folder of the new run.")
     ] = None,

@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, Folder
+from regard.cli.options import AsJson, Folder, Overrides, RecipeName
 from regard.cli.screen import CONTROL, ProgressLine, console, is_main, print_json, print_result
+from regard.cli.shell import FAILED
 from regard.messages import Message, join_messages, localize
 
 if TYPE_CHECKING:
     from regard.doctor.check import Check
 
-FAILED = 1
-"""Exit status if a check failed."""
 COLOURS = {Message("pass"): "green", Message("warn"): "yellow", Message("fail"): "bold red", Message("skip"): "dim"}
 INDENT = " " * 6
 
 
 def doctor(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`), or run folder.")
-    ],
-    settings: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")
-    ] = None,
+    recipe: RecipeName,
+    settings: Overrides = None,
     folder: Folder = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Read only the beginning of the files, and do not train.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson, OptionGroup, one_of
+from regard.cli.options import AsJson, Checkpoint, OptionGroup, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
 from regard.errors import UserError
 from regard.messages import Message, find_message
@@ -50,9 +50,7 @@ def export(
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="FOLDER", help="New folder [RUN/exports/TARGET-CHECKPOINT].")
     ] = None,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="NAME", help="best, last, averaged (see `regard average`) or step-00001000.")
-    ] = "best",
+    checkpoint: Checkpoint = "best",
     quantization: Annotated[
         str | None,
         typer.Option(metavar="int8|float32|...", help="Weight type, only for ctranslate2 [int8] and onnx [float32]."),

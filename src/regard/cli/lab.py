@@ -8,8 +8,7 @@ import typer
 
 from regard.cli.options import AsJson
 from regard.cli.screen import report
-from regard.cli.shell import language
-from regard.cli.training import INTERRUPTED
+from regard.cli.shell import FAILED, INTERRUPTED, language
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from regard.lab.experiment import Effort, Experiment
     from regard.lab.running import Outcome
 
-FAILED = 1
-"""Exit status if an experiment failed."""
 FULL, QUICK = Path("runs/lab"), Path("runs/lab-quick")
 
 

@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from regard.cli.options import AsJson, one_of
 from regard.cli.screen import print_json, print_result, print_table, report
-from regard.cli.training import INTERRUPTED
+from regard.cli.shell import FAILED, INTERRUPTED
 from regard.errors import UserError
 from regard.messages import Message, is_chinese
 
@@ -63,7 +63,7 @@ def ladder(
         raise typer.Exit(INTERRUPTED) from stop
     write_outputs(opened, failures, as_json)
     if failures:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def parse_seeds(text: str) -> list[int]:

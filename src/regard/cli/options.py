@@ -31,6 +31,13 @@ Options = dict[str, Any]
 AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[str, Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
 Runs = Annotated[list[str], Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
+RecipeName = Annotated[
+    str, Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`) or run folder.")
+]
+Overrides = Annotated[list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")]
+Checkpoint = Annotated[
+    str, Option(metavar="NAME", help="best, last, averaged (see `regard average`) or a step, e.g. step-00001000.")
+]
 InputFile = Annotated[str, Option("--input", "-i", metavar="FILE", help="Input file, - for stdin; may be .gz or .xz.")]
 OutputFile = Annotated[
     str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; replaced when complete.")
@@ -126,9 +133,7 @@ class WeightOptions(OptionGroup):
 
     title = "Weights and device"
 
-    checkpoint: Annotated[
-        str, Option(metavar="NAME", help="best, last, averaged (see `regard average`) or a step, e.g. step-00001000.")
-    ] = "best"
+    checkpoint: Checkpoint = "best"
     device: Annotated[
         str, Option(metavar="NAME", help="cpu, cuda, one GPU such as cuda:1, or auto (a GPU if there is one).")
     ] = "auto"

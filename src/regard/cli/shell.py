@@ -9,6 +9,8 @@ from typing import Literal
 
 from regard.messages import is_chinese, localize
 
+FAILED, INTERRUPTED = 1, 130
+"""Exit statuses."""
 GROUPS = {
     "Start here": ("translate", "demo", "lab"),
     "Train": ("recipes", "split", "doctor", "train", "average", "distill", "compress", "ladder"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from regard.cli.screen import ProgressLine, report
-from regard.cli.training import INTERRUPTED
+from regard.cli.shell import INTERRUPTED
 from regard.errors import UserError
 from regard.messages import Message, localize
 from regard.work import ENDING, Interrupted, Work

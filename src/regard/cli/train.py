@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
-from regard.cli.options import AsJson, Folder
+from regard.cli.options import AsJson, Folder, Overrides, RecipeName
 from regard.cli.screen import print_json, print_result
-from regard.cli.shell import as_called
-from regard.cli.training import INTERRUPTED, outcome_values, summary, train_with_progress
+from regard.cli.shell import INTERRUPTED, as_called
+from regard.cli.training import outcome_values, summary, train_with_progress
 from regard.messages import Message, localize
 
 if TYPE_CHECKING:
@@ -25,12 +25,8 @@ SOME_TEXT = "A text."
 
 
 def train(
-    recipe: Annotated[
-        str, Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`) or run folder.")
-    ],
-    settings: Annotated[
-        list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")
-    ] = None,
+    recipe: RecipeName,
+    settings: Overrides = None,
     # Not --run: torchrun would take it for an abbreviation of its own --run-path.
     folder: Folder = None,
     resume: Annotated[bool, Option("--resume", help="Continue the training of this run folder.")] = False,

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from regard.recipe import Recipe
     from regard.run.train import Trained
 
-INTERRUPTED = 130
-"""Exit status of an interrupted training."""
-
 
 def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Trained":
     """Train a recipe and report every stage on stderr."""
