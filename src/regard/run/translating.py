@@ -30,7 +30,7 @@ from regard.run.identification import Detected, known_languages, page_words
 from regard.tasks.base import Example, Prediction
 from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
-from regard.tasks.seq2seq import CHUNK_LINES, source_parts
+from regard.tasks.seq2seq import CHUNK_LINES, joined_prediction, source_parts
 from regard.tasks.translation import Translation
 from regard.work import Work
 
@@ -321,25 +321,10 @@ def join_pieces(text: str, spans: Sequence[Span], translations: Sequence[Segment
         links += [(a + start, b + start, c + len(joined), d + len(joined)) for a, b, c, d in item.links]
         joined, end = joined + item.text, stop
     joined += text[end:]
-    problem, prediction = max(item.problem for item in translations), join_piece_predictions(joined, translations)
+    best = [item.prediction["hypotheses"][0] for item in translations if item.prediction]
+    prediction = joined_prediction(joined, best, len(best), best) if best else None  # None: no model translated a piece
+    problem = max(item.problem for item in translations)
     return SegmentTranslation(joined, links=tuple(links), prediction=prediction, problem=problem)
-
-
-def join_piece_predictions(text: str, translations: Sequence[SegmentTranslation]) -> Prediction | None:
-    """The prediction for a segment from those of its pieces; None if no model translated one of them."""
-    found = [item.prediction for item in translations if item.prediction]
-    if not found:
-        return None
-    best = [prediction["hypotheses"][0] for prediction in found]
-    scores = [item["score"] for item in best]
-    return {
-        "translation": text,
-        "score": sum(scores) / len(scores),
-        "finished": all(item["finished"] for item in best),
-        "looped": any(item["looped"] for item in best),
-        "parts": len(found),
-        "hypotheses": best,
-    }
 
 
 def lost_words(text: str, translation: SegmentTranslation) -> int:
@@ -497,12 +482,6 @@ def join_predictions(document: TemplateDocument, translations: Sequence[SegmentT
         others = predictions[0]["hypotheses"][1:]
         texts = [text, *(document.render([SegmentTranslation(item["text"])]) for item in others)]
         hypotheses = [item | {"text": new} for item, new in zip([*used, *others], texts, strict=True)]
-    return {
-        "translation": text,
-        "score": sum(item["score"] for item in used) / parts if parts else None,
-        "finished": all(item["finished"] for item in used),
-        "looped": any(item["looped"] for item in used),
-        "parts": parts,
-        "sentences": len(predictions),
-        "hypotheses": hypotheses,
-    } | ({"problems": problems} if (problems := sorted({item.problem for item in translations} - {""})) else {})
+    problems = sorted({item.problem for item in translations} - {""})
+    counts = {"sentences": len(predictions)} | ({"problems": problems} if problems else {})
+    return joined_prediction(text, used, parts, hypotheses) | counts

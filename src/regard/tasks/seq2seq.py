@@ -33,6 +33,7 @@ from regard.decoding.stepper import Symbols
 from regard.engines.choose import ENGINES, as_engine, is_standard_transformer
 from regard.engines.device import ValidationEngine
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
 from regard.messages import Message, join_messages
@@ -407,14 +408,7 @@ class Seq2Seq(Task[R, Pairs]):
             for item in used
         ]
         best = hypotheses[: max(1, len(parts))]
-        return {
-            "translation": " ".join(str(item["text"]) for item in best),
-            "score": sum(item.score for item in used[: len(best)]) / len(best) if best else None,
-            "finished": all(item["finished"] for item in best),
-            "looped": any(item["looped"] for item in best),
-            "parts": len(parts),
-            "hypotheses": hypotheses,
-        }
+        return joined_prediction(" ".join(str(item["text"]) for item in best), best, len(parts), hypotheses)
 
     def force(self, example: Example, target: str) -> Prediction:
         """The prediction of a given output, to inspect its attention."""
@@ -467,6 +461,20 @@ class Seq2Seq(Task[R, Pairs]):
 
     def call_model(self, model: nn.Module, example: Example, prediction: Prediction) -> None:
         model(*self.model_inputs(model, example["src"], self.target_tokens(example, prediction), self.tags(example)))
+
+
+def joined_prediction(
+    text: str, best: Sequence[JsonObject], parts: int, hypotheses: Sequence[JsonObject]
+) -> Prediction:
+    """The prediction of a text whose parts have these `best` hypotheses; its score is their mean."""
+    return {
+        "translation": text,
+        "score": sum(item["score"] for item in best) / len(best) if best else None,
+        "finished": all(item["finished"] for item in best),
+        "looped": any(item["looped"] for item in best),
+        "parts": parts,
+        "hypotheses": hypotheses,
+    }
 
 
 def source_parts(task: Seq2Seq[Any], example: Example) -> list[tuple[Span, list[int]]]:
