@@ -1,5 +1,6 @@
 """The process of `regard serve`: SIGTERM under load loses nothing; settings of options and environment."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -8,11 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+import uvicorn
+from fastapi import FastAPI
 from tests.cli.command import fails
 from tests.cli.command import regard as command
 from tests.conftest import TinyRun
@@ -20,6 +25,8 @@ from tests.tiny import number_sentences, translate_words
 
 import regard
 from regard.cli.serve import SLEEPING, THREADS
+from regard.serve.server import GracefulServer, bind
+from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
 
 CLIENTS = 8
@@ -85,6 +92,42 @@ def test_sigterm_under_load_loses_nothing(tiny_run: TinyRun) -> None:
     assert not [text for client in clients for text in client.wrong]
     (counted,) = re.findall(r"stopped; (\d+) requests", last)
     assert int(counted) == sum(client.answered for client in clients)
+
+
+def test_a_request_that_outlasts_the_drain_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.serve.server.DRAIN_SECONDS", 0.0)
+    service, entered, ended = SimpleNamespace(stopping=False), threading.Event(), list[bool]()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        ended.append(True)
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.get("/")
+    async def answer() -> str:
+        entered.set()
+        while not service.stopping:
+            await asyncio.sleep(0)
+        for _ in range(100):  # the server has time to stop without this answer
+            await asyncio.sleep(0)
+        return "done"
+
+    server = GracefulServer(uvicorn.Config(app, log_config=None), cast(Service, service))
+    with bind("127.0.0.1", 0) as listening:
+        connection = http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=60)
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
+        thread.start()
+        connection.request("GET", "/")
+        assert entered.wait(60)
+        server.should_exit = True
+        try:
+            assert json.loads(connection.getresponse().read()) == "done"
+        finally:
+            connection.close()
+            thread.join()
+    assert ended == [True]
 
 
 @pytest.fixture
