@@ -9,7 +9,10 @@ from tests.serve.make import Client
 from tests.tiny import labelled_examples, number_sentences, translate_words
 
 from regard.errors import UserError
-from regard.serve.api import check_options
+from regard.run.model import Input
+from regard.serve.api import check_inputs, check_options
+from regard.serve.errors import ServiceError
+from regard.serve.settings import ServeSettings
 
 LINES = number_sentences()[:5]
 
@@ -116,6 +119,19 @@ def test_options_have_a_largest_value(name: str, largest: int) -> None:
     with pytest.raises(UserError) as caught:
         check_options({name: largest + 1})
     assert caught.value.code == "invalid-option"
+
+
+def test_inputs_up_to_the_limits_are_read() -> None:
+    settings = ServeSettings(max_batch_texts=4, max_characters=100)
+    pair: Input = {"choices": ["a", "b"]}
+    allowed: list[list[Input]] = [["a"] * 4, ["a" * 100], ["a" * 50] * 2, [pair, pair], [pair, "a", "b"], []]
+    for inputs in allowed:
+        check_inputs(inputs, settings)
+    refused: list[list[Input]] = [["a"] * 5, ["a" * 101], ["a" * 50, "a" * 51], [pair, pair, "a"], [{"text": "a" * 99}]]
+    for inputs in refused:
+        with pytest.raises(ServiceError) as caught:
+            check_inputs(inputs, settings)
+        assert caught.value.code == "too-long"
 
 
 @pytest.mark.parametrize(

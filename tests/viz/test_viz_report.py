@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.viz.content import Marked, Matrix, Preformatted, Shaded, Shares, Table
+from regard.viz.content import Description, Marked, Matrix, Preformatted, Shaded, Shares, Table, truncate
 from regard.viz.document import embed
 from regard.viz.report import (
     MAX_POINTS,
@@ -275,3 +275,12 @@ def test_only_a_curve_of_too_many_points_is_thinned() -> None:
     (thinned,) = page_data(report(curves={"a": points}))["curves"]
     assert thinned["points"][0] == [0, 0.0] and thinned["points"][-1] == [MAX_POINTS, float(MAX_POINTS % 7)]
     assert 0.6 * MAX_POINTS < len(thinned["points"]) < MAX_POINTS
+
+
+def test_lines_for_a_log_have_two_hundred_characters() -> None:
+    source, reference = "a b\n" * 50, "a b\n" * 50 + "c d"
+    assert len(source) == 200
+    shown = Description(source, [Preformatted("x"), Shares(["good", "bad"], [0.25, 0.75], best=1)], reference)
+    assert shown.lines() == (source, " ".join(["a b"] * 50 + ["c d"])[:199] + "…", "bad (75%)")
+    assert truncate("a " * 3, 5) == "a a a" and truncate("a a ab", 5) == "a a …"
+    assert Description("", ["one", "two"]).lines() == ("", "", "one")
