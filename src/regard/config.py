@@ -216,7 +216,7 @@ def _unused(settings: Settings, defaults: Defaults) -> Iterator[_Problem]:
             default = type(holder).model_fields[name].get_default(call_default_factory=True)
             value, default = getattr(holder, name), defaults.get(f"{prefix}{key}", default)
             if value != default:
-                message = f"{value!r} has no effect; it is used only for {condition}; remove it (default: {default!r})"
+                message = f"{value!r} has no effect: only used with {condition}; remove it (default: {default!r})"
                 yield _Problem("unused-setting", f"{prefix}{key}", message)
 
 
@@ -261,7 +261,7 @@ def _explain(settings: type[Settings], problem: ErrorDetails) -> _Problem:
     if kind == "string_pattern_mismatch":
         for setting in describe(settings):
             if setting.name == key:
-                return _Problem("invalid-setting", key, f"cannot be {value}; it is {setting.help}")
+                return _Problem("invalid-setting", key, f"cannot be {value}; expected: {setting.help}")
     message = problem["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     return _Problem("invalid-setting", key, f"{message}, not {value}" if key and kind != "value_error" else message)
 

@@ -56,7 +56,7 @@ class RuntimeSettings(Settings):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="precision of matrix products: fp32, bf16, or auto (bf16 on a GPU, fp32 on the CPU)"
     )
-    threads: int = Field(0, ge=0, le=1024, description="number of CPU threads per process; 0 = PyTorch's default")
+    threads: int = Field(0, ge=0, le=1024, description="number of CPU threads per process; 0: PyTorch's default")
     seed: int = Field(1, ge=0, description="random seed for weights, batch order and dropout")
     compile: Literal["auto", "on", "off"] = Field(
         "auto", description="train with torch.compile, which takes half a minute at the start; auto: on a GPU"

@@ -33,9 +33,9 @@ def align(
     head: Head = None,
     by: Annotated[str, Option(metavar="words|tokens", help="Only with `--output`: units to align.")] = "words",
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write the alignment, e.g. 0-0 1-2 per pair.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="File for the links of each pair, e.g. 0-0 1-2.")
     ] = None,
-    save: Annotated[bool, Option("--save", help="Save the best head for translating documents.")] = False,
+    save: Annotated[bool, Option("--save", help="Save the best head in the run, for translating documents.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure a translation run's cross-attention as a word alignment."""

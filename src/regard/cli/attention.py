@@ -34,10 +34,10 @@ class FigureOptions(OptionGroup):
     figure: FigureFile = None
     heading: Annotated[
         str | None,
-        Option("--title", metavar="TEXT", show_default="the prediction, layer and head", help="Title of the figure."),
+        Option("--title", metavar="TEXT", show_default="the prediction, layer and head", help="Figure title."),
     ] = None
     all_heads: Annotated[
-        bool, Option("--all-heads", help="Draw every layer and head into the figure, as small heat maps.")
+        bool, Option("--all-heads", help="Only with `--figure`: plot every layer and head as small heat maps.")
     ] = False
 
     def check(self) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def average(
     run: RunFolder,
-    last: Annotated[int, Option(metavar="CHECKPOINTS", min=2, help="Average this many recent checkpoints.")] = 5,
+    last: Annotated[int, Option(metavar="CHECKPOINTS", min=2, help="Number of checkpoints, the last ones.")] = 5,
     checkpoints: Annotated[
-        str, Option(metavar="NAME,NAME", help="Checkpoints to average instead, e.g. step-00001000,step-00002000.")
+        str, Option(metavar="NAME,NAME", help="Checkpoints to average, e.g. step-00001000,step-00002000.")
     ] = "",
     validate: Annotated[bool, Option(help="Compare the average with the best checkpoint on validation data.")] = True,
     as_json: AsJson = False,

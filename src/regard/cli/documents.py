@@ -36,8 +36,9 @@ class DocumentOptions(OptionGroup):
         str | None,
         typer.Option(
             metavar="|".join(FORMATS),
-            help="Input format. lines: each line is one sentence. text: plain text, keeps encoding and line ends. "
-            "Others: keeps the markup [file extension; without one, lines split into sentences].",
+            show_default="from the file extension; without one: lines, split into sentences",
+            help="Input format. lines: each line is one sentence. text: plain text; encoding and line ends are kept. "
+            "Other formats: the markup is kept.",
         ),
     ] = None
     glossary: Annotated[

@@ -26,7 +26,7 @@ FORMATS = ("jsonl", "npy", "npz")
 
 def embed(
     run: RunFolder,
-    text: Annotated[str | None, Argument(metavar="TEXT", help="Text to embed; default: each input line.")] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="Text to embed; without TEXT, each input line.")] = None,
     *,
     layers: Annotated[
         str,

@@ -38,7 +38,7 @@ def evaluate(
     data: DataOptions,
     search: SearchOptions,
     model: ModelOptions,
-    against: Annotated[str | None, Option(metavar="RUN", help="Compare with this run on the same data.")] = None,
+    against: Annotated[str | None, Option(metavar="RUN", help="Run to compare with, on the same data.")] = None,
     tokenize: Annotated[
         str | None, Option(metavar="NAME", show_default="by script", help="Tokenizer for BLEU: 13a, zh, char, ...")
     ] = None,

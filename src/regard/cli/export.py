@@ -24,7 +24,7 @@ class ComparisonOptions(OptionGroup):
 
     sentences: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Text file to compare both models on [the run's validation data]."),
+        typer.Option(metavar="FILE", help="Text file to compare both models on.", show_default="the validation data"),
     ] = None
     examples: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of examples to compare.")] = 100
     max_difference: Annotated[
@@ -48,15 +48,20 @@ def export(
         str, typer.Option(metavar="huggingface|ctranslate2|onnx|torch-export", help="Target library.")
     ] = "huggingface",
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="FOLDER", help="New folder [RUN/exports/TARGET-CHECKPOINT].")
+        Path | None,
+        typer.Option("--folder", metavar="FOLDER", show_default="RUN/exports/TO-CHECKPOINT", help="New folder."),
     ] = None,
     checkpoint: Checkpoint = "best",
     quantization: Annotated[
         str | None,
-        typer.Option(metavar="int8|float32|...", help="Weight type, only for ctranslate2 [int8] and onnx [float32]."),
+        typer.Option(
+            metavar="int8|float32|...",
+            show_default="int8, or float32 for onnx",
+            help="Only with `--to ctranslate2` or `onnx`: weight type.",
+        ),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Only compare the export in FOLDER with the run.")
+        Path | None, typer.Option(metavar="FOLDER", help="Export nothing; compare the export in FOLDER with the run.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

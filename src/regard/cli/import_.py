@@ -16,7 +16,7 @@ from regard.messages import Message
 def import_(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="Folder with weights and vocabulary, or the weight file in this folder."),
+        typer.Argument(metavar="MODEL", help="Folder with weights and vocabulary, or the weight file in it."),
     ],
     folder: Folder = None,
     allow_pickle: Annotated[

@@ -26,13 +26,14 @@ Quick = Annotated[bool, typer.Option("--quick", help="Run with one seed and few 
 Again = Annotated[bool, typer.Option("--again", help="Run finished experiments again.")]
 Show = Annotated[bool, typer.Option("--show", help="Show the last result without running anything.")]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel experiments [default: one per core].")
+    int | None, typer.Option("--jobs", metavar="N", min=1, show_default="one per core", help="Parallel experiments.")
 ]
 Folder = Annotated[
-    Path | None, typer.Option("--folder", metavar="FOLDER", help=f"Result folder [{FULL}; with `--quick`: {QUICK}].")
+    Path | None,
+    typer.Option("--folder", metavar="FOLDER", show_default=f"{FULL}; with `--quick`: {QUICK}", help="Result folder."),
 ]
 Write = Annotated[
-    Path | None, typer.Option("--write", metavar="DOCS", help="Write Markdown pages about the full results into DOCS.")
+    Path | None, typer.Option("--write", metavar="DOCS", help="Folder for Markdown pages; quick runs are left out.")
 ]
 
 

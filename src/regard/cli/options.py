@@ -36,11 +36,11 @@ RecipeName = Annotated[
 ]
 Overrides = Annotated[list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")]
 Checkpoint = Annotated[
-    str, Option(metavar="NAME", help="best, last, averaged (see `regard average`) or a step, e.g. step-00001000.")
+    str, Option(metavar="NAME", help="Checkpoint: best, last, averaged (see `regard average`) or step-00001000.")
 ]
 InputFile = Annotated[str, Option("--input", "-i", metavar="FILE", help="Input file, - for stdin; may be .gz or .xz.")]
 OutputFile = Annotated[
-    str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; replaced when complete.")
+    str, Option("--output", "-o", metavar="FILE", help="Output file, - for stdout; written when complete.")
 ]
 OutputPath = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="File to write.")]
 Folder = Annotated[
@@ -59,9 +59,9 @@ Head = Annotated[
 ]
 FigureFile = Annotated[
     Path | None,
-    Option("--figure", "--svg", metavar="FILE", help="Draw a figure into this .svg, .pdf or .png file."),
+    Option("--figure", "--svg", metavar="FILE", help="Figure to write: a .svg, .pdf or .png file."),
 ]
-Split = Annotated[str, Option("--on", metavar="test|valid", help="Which split to use.")]
+Split = Annotated[str, Option("--on", metavar="test|valid", help="Split of the recipe's data.")]
 
 
 class OptionGroup:
@@ -135,7 +135,7 @@ class WeightOptions(OptionGroup):
 
     checkpoint: Checkpoint = "best"
     device: Annotated[
-        str, Option(metavar="NAME", help="cpu, cuda, one GPU such as cuda:1, or auto (a GPU if there is one).")
+        str, Option(metavar="NAME", help="Device: cpu, cuda, one GPU, e.g. cuda:1, or auto (a GPU if there is one).")
     ] = "auto"
     precision: Annotated[
         str, Option(metavar="fp32|bf16|auto", help="Number format; bf16 is faster on a GPU, but less exact.")
@@ -158,8 +158,8 @@ class ModelOptions(WeightOptions):
         Option(
             metavar="torch|readable|ctranslate2|onnx",
             help="torch: the fastest PyTorch code. readable: the code to study. ctranslate2: a library that is "
-            "faster on a CPU: 8-bit weights, beam search stops earlier, no `loop_guard`. onnx: the library "
-            "onnxruntime, on a CPU. On first use, ctranslate2 and onnx export the run, in up to a minute.",
+            "faster on a CPU; it uses 8-bit weights, stops beam search earlier and has no `loop_guard`. onnx: the "
+            "library onnxruntime, on a CPU. On first use, ctranslate2 and onnx export the run, in up to a minute.",
         ),
     ] = "torch"
     quantization: Annotated[
@@ -207,7 +207,7 @@ class TableOptions(OptionGroup):
         str,
         Option(
             metavar="FIELD=COLUMN,...",
-            help="Column of each field, by name or by number from 1, e.g. text=review,pair=title.",
+            help="Column for each field, by name or by number from 1, e.g. text=review,pair=title.",
         ),
     ] = ""
     delimiter: Annotated[str | None, Option(metavar="CHARACTER", help="Column delimiter of .csv and .tsv files.")] = (
@@ -232,18 +232,18 @@ class DataOptions(OptionGroup):
 
     on: Split = "test"
     file: Annotated[
-        str | None, Option("--file", metavar="FILE", help="Data file, in any format that the task reads.")
+        str | None, Option("--file", metavar="FILE", help="Data file to use instead, in a format of the task.")
     ] = None
-    src: Annotated[str | None, Option(metavar="FILE", help="Source sentences to use instead, one per line.")] = None
+    src: Annotated[str | None, Option(metavar="FILE", help="Source file to use instead, one sentence per line.")] = None
     tgt: Annotated[
-        str | None, Option(metavar="FILE", help="Only with `--src`: reference translations, one per line.")
+        str | None, Option(metavar="FILE", help="Only with `--src`: reference file, one sentence per line.")
     ] = None
     columns: Annotated[
         str | None,
         Option(
             metavar="FIELD=COLUMN,...",
             show_default="as in the recipe",
-            help="Only with `--file`: column of each field, by name or by number from 1, e.g. src=2,tgt=de.",
+            help="Only with `--file`: column for each field, by name or by number from 1, e.g. src=2,tgt=de.",
         ),
     ] = None
     source: Annotated[

@@ -37,7 +37,7 @@ Picture = Annotated[
     Path | None,
     Option(
         "--figure", "--svg", metavar="FILE",
-        help="Only with tasks dependencies and parsing: draw the last tree into this .svg, .pdf or .png file.",
+        help="Only with tasks dependencies and parsing: figure of the last tree, a .svg, .pdf or .png file.",
     ),
 ]  # fmt: skip
 

@@ -27,18 +27,18 @@ def split(
     ],
     folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="New folder for the splits.")],
     valid: Annotated[
-        str, typer.Option(metavar="SENTENCES", help="Validation size: sentences, or a share like 0.01.")
+        str, typer.Option(metavar="SENTENCES", help="Validation size: sentences, or a share, e.g. 0.01.")
     ] = "0",
-    test: Annotated[str, typer.Option(metavar="SENTENCES", help="Test size: sentences, or a share like 0.01.")] = "0",
+    test: Annotated[str, typer.Option(metavar="SENTENCES", help="Test size: sentences, or a share, e.g. 0.01.")] = "0",
     by: Annotated[
-        str, typer.Option(metavar="src|tgt|both", help="No sentence on this side occurs in two splits.")
+        str, typer.Option(metavar="src|tgt|both", help="Side whose sentences occur in one split only.")
     ] = "src",
     exclude: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Remove pairs from train and valid if a side occurs in FILE; repeatable."),
+        typer.Option(metavar="FILE", help="Leave out train and valid pairs with a sentence in FILE; repeatable."),
     ] = None,
     columns: Annotated[
-        str, typer.Option(metavar="SRC,TGT", help="Tables only: source and target column, by number from 1 or name.")
+        str, typer.Option(metavar="SRC,TGT", help="Only with tables: source and target column, by name or by number.")
     ] = "",
     endings: Annotated[
         str, typer.Option(metavar="SRC,TGT", help="File extensions for source and target, e.g. en,de or en.xz,de.xz.")

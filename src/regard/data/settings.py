@@ -27,10 +27,10 @@ class DataSettings(Settings):
     workers: int = Field(0, ge=0, le=1024, description="number of processes for tokenizing; 0: one per core")
     train: Sources = Field(
         [],
-        description="training data: a file name, a table of source settings, or a list of either; none for an imported "
-        "model",
+        description="training data: a file name, a table of source settings, or a list of them; an imported model "
+        "has none",
     )
-    valid: Sources = Field([], description="validation data, to select the best checkpoint; default: held out of train")
+    valid: Sources = Field([], description="validation data, to select the best checkpoint; default: see `hold_out`")
     test: Sources = Field([], description="test data, for the final score")
 
     hold_out: float = Field(
@@ -104,14 +104,14 @@ class PairDataSettings(DataSettings):
     max_ratio: float = Field(
         4.0,
         ge=0.0,
-        description="maximum length ratio: leave out training pairs with one side more than this many times as long, "
-        "often misaligned, except short pairs; 0: keep all",
+        description="maximum length ratio: leave out training pairs if one side is more than this many times as long "
+        "as the other (often misaligned); short pairs are kept; 0: keep all",
     )
-    drop_duplicates: bool = Field(True, description="keep one copy of duplicate training pairs")
+    drop_duplicates: bool = Field(True, description="keep only one of several equal training pairs")
     drop_identical: bool = Field(
         False,
-        description="leave out training pairs with equal source and target: untranslated sentences, frequent in "
-        "crawled text, which teach a model to copy; but also names and numbers",
+        description="leave out training pairs with equal source and target. In crawled text these are often "
+        "untranslated sentences, which teach a model to copy; names and numbers are left out too",
     )
     placeholders: float = Field(
         0.0,
@@ -127,8 +127,8 @@ class PairDataSettings(DataSettings):
         description="share of training pairs changed as if typed carelessly: a lowercase source, both sides "
         "in uppercase, or no final punctuation",
     )
-    src_lang: str = Field("", description="source language code, e.g. en (several: set it per source)")
-    tgt_lang: str = Field("", description="target language code, e.g. de (several: set it per source)")
+    src_lang: str = Field("", description="source language code, e.g. en; if there are several, set one per source")
+    tgt_lang: str = Field("", description="target language code, e.g. de; if there are several, set one per source")
 
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
@@ -169,14 +169,14 @@ class DocumentDataSettings(DataSettings):
     )
     negatives: Literal["random", "document", "swapped"] = Field(
         "random",
-        description="how to choose a second text that does not follow the first: random: from a different document "
+        description="second text that does not follow the first: random: from a different document "
         "(BERT); document: from elsewhere in the same document; swapped: exchange first and second text "
         "(ALBERT)",
     )
     masked: float = Field(0.15, gt=0, lt=1, description="share of tokens to predict")
     masking: list[float] = Field(
         [0.8, 0.1, 0.1],
-        description="how to hide tokens to predict: shares that become [MASK], become a random token, stay unchanged",
+        description="shares of the predicted tokens that become [MASK], become a random token, and stay unchanged",
     )
     whole_words: bool = Field(False, description="mask whole words, not single subwords (as in later BERT models)")
 
@@ -194,28 +194,28 @@ class DocumentDataSettings(DataSettings):
 class LabelledDataSettings(DataSettings):
     """Data with labels, and which of the training examples are used."""
 
-    drop_duplicates: bool = Field(True, description="keep one copy of duplicate training examples")
+    drop_duplicates: bool = Field(True, description="keep only one of several equal training examples")
     same_ending: bool = Field(
         False,
-        description="also a duplicate: an example whose text is the end of a different one, e.g. an article with and "
+        description="drop an example also if its text is the end of a different one, e.g. an article with and "
         "without its headline",
     )
     exclude_overlap: bool = Field(
         False, description="leave out training examples that are also in valid or test; false: only report the number"
     )
     limit: int = Field(0, ge=0, description="train on a random sample of this many examples; 0: on all")
-    limit_seed: int = Field(1, ge=0, lt=1 << 64, description="random seed for `limit`")
+    limit_seed: int = Field(1, ge=0, lt=1 << 64, description="only with `limit`: random seed of the sample")
     max_length: int = Field(
         128,
         ge=8,
-        description="maximum tokens per input, special tokens included; longer texts are truncated, for tagging split",
+        description="maximum tokens per input, special tokens included; longer texts are truncated (tagging: split)",
     )
 
 
 class AnsweringDataSettings(LabelledDataSettings):
     """Data of question answering: long texts are read in windows that overlap."""
 
-    max_length: int = Field(384, ge=16, description="tokens per window: question, text, special tokens")
+    max_length: int = Field(384, ge=16, description="tokens per window: question, text and special tokens together")
     max_question: int = Field(64, ge=1, description="maximum tokens per question; longer questions are truncated")
     stride: int = Field(128, ge=1, description="tokens between the starts of two windows")
     max_answer: int = Field(30, ge=1, description="maximum tokens per predicted answer")

@@ -56,29 +56,28 @@ class Source(Settings):
     )
     format: Format | None = Field(None, description="file format; default: from the file extension")
     split: Split | None = Field(
-        None, description="built-in corpora and dialogues: train, valid or test; default for dialogues: all"
+        None, description="only with built-in corpora and dialogues: train, valid or test; default for dialogues: all"
     )
-    side: Literal["src", "tgt"] | None = Field(None, description="built-in corpora: read only this side, as plain text")
+    side: Literal["src", "tgt"] | None = Field(None, description="only with `builtin`: read this side as plain text")
     delimiter: str | None = Field(
         None,
         pattern=r'^[^"\n\r]$',
-        description="csv, tsv: the delimiter; default: tab for tsv; for csv from the first rows: , ; tab or |",
+        description="only with csv and tsv: delimiter; default: tab for tsv; for csv from the first rows: , ; tab or |",
     )
     header: bool | None = Field(
         None,
-        description="csv, tsv: true if the first row names the columns; default: true; for pairs, true if a column is "
-        "set by name or if the first row has words like src, target, en or English",
+        description="only with csv and tsv: true if the first row names the columns; default: true; for pairs, true if "
+        "a column is set by name or if the first row has words like src, target, en or English",
     )
     quoted: bool | None = Field(
-        None, description='csv, tsv: true if "..." encloses a cell; default: true for csv, false for tsv'
+        None, description='only with csv and tsv: true if "..." encloses a cell; default: true only for csv'
     )
-    sheet: str | None = Field(None, description="xlsx: name of the sheet; default: the only one")
+    sheet: str | None = Field(None, description="only with xlsx: name of the sheet; default: the only sheet")
     records: str | None = Field(
-        None, description="json: key of the record list, e.g. data.items for nested keys; default: the whole file"
+        None, description="only with json: key of the record list, e.g. data.items; default: the whole file"
     )
     where: dict[str, str | int | list[str | int]] | None = Field(
-        None,
-        description='read only rows with these values, { source = "imdb" } or { year = [2012, 2013] } (either one)',
+        None, description='read only rows with these values, e.g. { source = "imdb" } or { year = [2012, 2013] }'
     )
     columns: dict[str, Columns] = Field(
         {},
@@ -90,30 +89,30 @@ class Source(Settings):
     names: dict[str, str] | None = Field(
         None, description='new names for labels or tags, e.g. { "1" = "World", "2" = "Sports" }'
     )
-    contexts_file: str | None = Field(None, description="format qamr: the file with the sentences")
-    src_lang: str | None = Field(None, pattern=LANGUAGE, description="translation: source language code, e.g. en")
+    contexts_file: str | None = Field(None, description="only with qamr: the file with the sentences")
+    src_lang: str | None = Field(None, pattern=LANGUAGE, description="only with translation: source language, e.g. en")
     tgt_lang: str | None = Field(
         None,
         pattern=LANGUAGE,
-        description="translation: target language code, e.g. de; if train has several, each source sentence begins "
-        "with a tag for its target language",
+        description="only with translation: target language, e.g. de; if train has several, each source sentence "
+        "begins with a tag for its target language",
     )
     directions: Literal["forward", "backward", "both"] | None = Field(
         None,
-        description="translation: forward (default): source to target; backward: target to source; or both",
+        description="only with translation: forward (default): source to target; backward: target to source; or both",
     )
     repeat: int | None = Field(
         None,
         ge=1,
         le=1000,
-        description="translation: read each training pair this many times per epoch, so that a small source has more "
-        "weight; default: 1",
+        description="only with translation: number of times each training pair is read per epoch, so that a small "
+        "source has more weight; default: 1",
     )
     turns: int | None = Field(
-        None, ge=1, description="dialogues: number of earlier turns that the model reads before a reply; default: 1"
+        None, ge=1, description="only with dialogues: number of earlier turns that the model reads; default: 1"
     )
     leaves: Leaves | None = Field(
-        None, description="trees: token for each word: XX (default; Vinyals et al. 2015), tag (the word's tag) or word"
+        None, description="only with trees: token for a word: XX (default; Vinyals et al. 2015), tag (its tag) or word"
     )
     boundary: Literal["blank", "heading", "file"] | None = Field(
         None,
@@ -122,7 +121,7 @@ class Source(Settings):
     )
     sentences: Literal["lines", "split"] | None = Field(
         None,
-        description="documents: lines (default): each line is a sentence; split: also split after . ! ? and 。！？",
+        description="only with documents: lines (default): a line is a sentence; split: also split after . ! ? 。！？",
     )
 
     @model_validator(mode="before")

@@ -30,40 +30,40 @@ class DecodingSettings(Settings):
         description="greedy: always the most likely token; beam: beam search; sample: random sampling; mask_predict: "
         "all tokens in parallel, then refined, only with mask-predict models",
     )
-    beam: int = Field(4, ge=1, le=MAX_HYPOTHESES, description="only with search = beam: hypotheses kept per sentence")
+    beam: int = Field(4, ge=1, le=MAX_HYPOTHESES, description='only with `search = "beam"`: hypotheses per sentence')
     alpha: float = Field(
-        0.6, ge=0, description="length penalty (Wu et al. 2016); 0 = off, larger values favour longer outputs"
+        0.6, ge=0, description="length penalty (Wu et al. 2016); 0: off; larger values favour longer outputs"
     )
     nbest: int = Field(1, ge=1, le=MAX_HYPOTHESES, description="number of outputs per sentence, best first")
     extra_length: int = Field(
-        50, ge=0, le=MAX_LENGTH, description="maximum output length, as tokens beyond the source length"
+        50, ge=0, le=MAX_LENGTH, description="maximum output length, as a number of tokens more than the source has"
     )
     max_length: int | None = Field(None, ge=1, le=MAX_LENGTH, description="maximum output length, in tokens")
     temperature: float = Field(
-        1.0, ge=1e-6, description="only with search = sample: below 1 sharpens the distribution, above 1 flattens it"
+        1.0, ge=1e-6, description='only with `search = "sample"`: values below 1 sharpen the distribution'
     )
-    top_k: int = Field(0, ge=0, description="only with search = sample: choose among the k most likely tokens; 0 = off")
+    top_k: int = Field(0, ge=0, description='only with `search = "sample"`: use the k most likely tokens; 0: off')
     top_p: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="only with search = sample: choose among the most likely tokens up to this probability; 1 = off",
+        description='only with `search = "sample"`: use the most likely tokens up to this total probability; 1: off',
     )
     iterations: int = Field(
-        10, ge=1, le=MAX_HYPOTHESES, description="only with search = mask_predict: number of passes, the first included"
+        10, ge=1, le=MAX_HYPOTHESES, description='only with `search = "mask_predict"`: number of passes'
     )
     length_candidates: int = Field(
         5,
         ge=1,
         le=MAX_HYPOTHESES,
-        description="only with search = mask_predict: output lengths to try per sentence, most likely first",
+        description='only with `search = "mask_predict"`: number of output lengths to try per sentence',
     )
-    no_repeat_ngram: int = Field(0, ge=0, description="never generate an n-gram of this size twice; 0 = off")
+    no_repeat_ngram: int = Field(0, ge=0, description="never generate an n-gram of this size twice; 0: off")
     loop_guard: bool = Field(
         True, description="stop an output that repeats itself endlessly, and mark the output as looped"
     )
     batch_tokens: int = Field(4096, ge=1, description="maximum number of source tokens per batch")
-    seed: int = Field(1, ge=0, description="only with search = sample: random seed; equal seeds give equal outputs")
+    seed: int = Field(1, ge=0, description='only with `search = "sample"`: random seed')
 
     @model_validator(mode="after")
     def _check_search(self) -> Self:

@@ -85,7 +85,7 @@ class LayerSettings(ModelSettings):
     )
     head_dim: int | None = Field(None, gt=0, description="size of each head; default: `d_model` / `num_heads`")
     share_qk: bool = Field(False, description="use one projection for both queries and keys")
-    d_ff: int = Field(2048, ge=0, description="hidden width of the feed-forward layers; 0 = no feed-forward layers")
+    d_ff: int = Field(2048, ge=0, description="hidden width of the feed-forward layers; 0: no feed-forward layers")
     self_attention: bool = Field(True, description="use self-attention in every layer")
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout on the embeddings and on the output of each sublayer")
     attention_dropout: float = Field(0.0, ge=0, lt=1, description="dropout on the attention weights")
@@ -105,18 +105,18 @@ class LayerSettings(ModelSettings):
     residual: bool = Field(True, description="use residual connections: add each sublayer's input to its output")
     score: ScoreKind = Field("scaled_dot", description="attention score function")
     window: int = Field(
-        0, ge=0, description="local self-attention: visible tokens on each side (decoder: only before); 0 = all"
+        0, ge=0, description="local self-attention: visible tokens on each side (decoder: only before); 0: all"
     )
     scale_embeddings: bool = Field(True, description="multiply the embeddings by sqrt(`d_model`), as in the paper")
     positions: PositionKind = Field("sinusoidal", description="position encoding")
     relative_positions: Literal["none", "rotary", "relative", "alibi"] = Field(
         "none",
-        description="additional position encoding in self-attention; only with sinusoidal or learned `positions`",
+        description="only with sinusoidal or learned `positions`: additional position encoding in self-attention",
     )
     combine: Literal["add", "concat"] = Field(
         "add", description="how to combine absolute positions p and embeddings x: add (x + p) or concat ([x; p] W)"
     )
-    max_positions: int = Field(1024, gt=0, description="maximum sentence length in tokens; only with learned positions")
+    max_positions: int = Field(1024, gt=0, description="only with learned positions: maximum sentence length in tokens")
     max_distance: int = Field(
         16,
         gt=0,

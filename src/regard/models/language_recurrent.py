@@ -91,7 +91,7 @@ class RecurrentLanguageSettings(ModelSettings):
 
     kind: CellKind = "lstm"
     d_model: int = Field(650, gt=0, description="width of the recurrent state")
-    d_embedding: int = Field(0, ge=0, description="width of the token embeddings; 0 = `d_model`")
+    d_embedding: int = Field(0, ge=0, description="width of the token embeddings; 0: `d_model`")
     layers: int = Field(2, gt=0, description="number of recurrent layers")
     input_dropout: float = Field(0.5, ge=0, lt=1, description="dropout on the embeddings; one mask per segment")
     hidden_dropout: float = Field(0.3, ge=0, lt=1, description="dropout between layers, one mask per segment")

@@ -53,8 +53,8 @@ class RecurrentSettings(ModelSettings):
     kind: Literal["recurrent"] = "recurrent"
     decoder: Literal["plain", "bahdanau", "luong"] = Field(
         "bahdanau",
-        description="plain: no attention (Sutskever 2014); bahdanau: attention before the state update; luong: after; "
-        "each sets its paper's defaults",
+        description="plain: no attention (Sutskever 2014); bahdanau: attention before the state update; luong: after "
+        "it; each decoder sets the defaults of its paper",
     )
     cell: CellKind = Field("gru", description=CELL)
     layers: int = Field(1, gt=0, description="number of layers in the encoder, and in the decoder")
@@ -62,13 +62,13 @@ class RecurrentSettings(ModelSettings):
     d_model: int = Field(1000, gt=0, description="width of the hidden states, per direction")
     d_embedding: int = Field(620, gt=0, description="width of the token embeddings")
     attention: Literal["none", "global", "local-m", "local-p", "hard-gumbel", "hard-reinforce"] = Field(
-        "global", description='attention to the source; none only with `decoder = "plain"`'
+        "global", description='attention to the source; none: only with `decoder = "plain"`'
     )
     score: ScoreKind = Field("additive", description="attention score function for a decoder state and a source token")
     query: Literal["previous", "current"] = Field(
         "previous",
-        description="decoder state that attends: previous (before the token; bahdanau) or current (after it, the "
-        "default for luong)",
+        description="decoder state that attends: previous (before the token; default for bahdanau) or current "
+        "(after the token; default for luong)",
     )
     window: int = Field(10, gt=0, description="only with local attention: source tokens on each side of the centre")
     input_feeding: bool = Field(

@@ -55,13 +55,13 @@ class TransformerEncoderSettings(backbone.LayerSettings):
     num_heads: int = Field(
         4, gt=0, description="number of attention heads; must divide `d_model` unless `head_dim` is set"
     )
-    d_ff: int = Field(1024, ge=0, description="hidden width of the feed-forward layers; 0 = no feed-forward layers")
+    d_ff: int = Field(1024, ge=0, description="hidden width of the feed-forward layers; 0: no feed-forward layers")
     activation: ActivationKind = Field("gelu", description=ACTIVATION)
     norm: Literal["post", "pre"] = Field(
         "pre", description="where to normalise: post (after the residual connection) or pre (before the sublayer)"
     )
     max_positions: int = Field(
-        512, gt=0, description="maximum length including special tokens, only with learned positions"
+        512, gt=0, description="only with learned positions: maximum length including special tokens"
     )
     pooling: Pooling = Field("mean", description="how to combine all token vectors into one vector")
     segments: int = Field(2, gt=0, description="number of segment (token type) embeddings")

@@ -60,7 +60,7 @@ class Translate(Texts):
     alternatives: int = Field(0, ge=0, description="number of alternative translations")
     glossary: dict[str, str] = Field({}, description="terms and the translations to use for them")
     run: str | None = Field(None, description="run that translates; default: the first run with these languages")
-    links: bool = Field(False, description="return the word alignment as character ranges (only with format text)")
+    links: bool = Field(False, description="only with format text: return the word alignment as character ranges")
 
     def request(self) -> TranslateRequest:
         """The request of the service; the source "auto" means that it is detected."""

@@ -16,13 +16,13 @@ class ServeSettings(Settings):
     """Address, limits and access."""
 
     host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0: all addresses")
-    port: int = Field(5000, ge=0, le=65535, description="port; 0 chooses a free one")
+    port: int = Field(5000, ge=0, le=65535, description="port; 0: any free port")
     languages: tuple[str, ...] = Field(
-        (), description="languages for a run whose recipe sets none, as RUN=SOURCE:TARGET; repeat for more runs"
+        (), description="languages for a run whose recipe names none, as RUN=SOURCE:TARGET; repeat for more runs"
     )
     max_batch: int = Field(64, ge=1, description="maximum number of sentences per batch")
     batch_tokens: int = Field(
-        4096, ge=1, description="maximum number of tokens per batch, times beam size; bounds memory and waiting times"
+        4096, ge=1, description="maximum number of tokens per batch; with beam search a token counts `beam` times"
     )
     batch_delay: float = Field(
         0.0,
@@ -39,7 +39,7 @@ class ServeSettings(Settings):
     max_file_characters: int = Field(200_000, ge=1, description="maximum number of characters per file")
     max_alternatives: int = Field(8, ge=0, le=64, description="maximum number of alternatives per translation")
     max_queue: int = Field(
-        4096, ge=1, description="maximum number of sentences waiting for a run; beyond it, requests get status 503"
+        4096, ge=1, description="maximum number of sentences waiting for a run; further requests get status 503"
     )
     max_queue_tokens: int = Field(
         262_144,
@@ -48,7 +48,7 @@ class ServeSettings(Settings):
         "full, the client with the most waiting tokens gets status 503 for its largest requests",
     )
     max_requests: int = Field(
-        512, ge=1, description="maximum number of requests in progress; beyond it, requests get status 503"
+        512, ge=1, description="maximum number of requests in progress; further requests get status 503"
     )
     timeout: float = Field(60.0, gt=0, description="maximum number of seconds per request")
     file_timeout: float = Field(600.0, gt=0, description="maximum number of seconds per file")

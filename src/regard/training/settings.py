@@ -16,16 +16,14 @@ class TrainingSettings(Settings):
     """Settings of training; the defaults are those of Vaswani et al. 2017, section 5, where the paper gives one."""
 
     max_steps: int = Field(100_000, gt=0, description="maximum number of optimizer steps")
-    max_epochs: float = Field(0.0, ge=0, description="maximum number of epochs; 0 = off")
+    max_epochs: float = Field(0.0, ge=0, description="maximum number of epochs; 0: off")
     max_minutes: float = Field(
-        0.0, ge=0, description="maximum training time in minutes, including earlier sessions; 0 = off"
+        0.0, ge=0, description="maximum training time in minutes, including earlier sessions; 0: off"
     )
 
     batch_tokens: int = Field(4096, gt=0, description="batch size in tokens per optimizer step, over all processes")
     batch_examples: int = Field(
-        0,
-        ge=0,
-        description="only with labelled tasks: maximum examples per optimizer step, beside batch_tokens; 0 = no limit",
+        0, ge=0, description="only with labelled tasks: maximum examples per step, beside `batch_tokens`; 0: no limit"
     )
     accumulation: int = Field(
         1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
@@ -37,7 +35,7 @@ class TrainingSettings(Settings):
     learning_rate: float = Field(
         1.0,
         gt=0,
-        description='peak learning rate; with `schedule = "paper"` the factor of equation 3 (1 = as published)',
+        description='peak learning rate; with `schedule = "paper"` the factor of equation 3 (1: as published)',
     )
     warmup: int = Field(4000, ge=0, description="number of warmup steps, in which the learning rate rises from zero")
     warmup_share: float = Field(
@@ -47,7 +45,7 @@ class TrainingSettings(Settings):
         "adam", description="adam: Adam, or AdamW with weight decay; sgd: stochastic gradient descent with momentum"
     )
     momentum: float = Field(
-        0.9, ge=0, lt=1, description='only with `optimizer = "sgd"`: momentum; 0 = plain gradient descent'
+        0.9, ge=0, lt=1, description='only with `optimizer = "sgd"`: momentum; 0: plain gradient descent'
     )
     adam_beta1: float = Field(0.9, ge=0, lt=1, description="Adam beta1: decay of the first moment")
     adam_beta2: float = Field(0.98, ge=0, lt=1, description="Adam beta2: decay of the second moment")
@@ -56,9 +54,9 @@ class TrainingSettings(Settings):
         0.0,
         ge=0,
         description="weight decay of matrices (not of norms and biases); adam: decoupled from the gradient, as in "
-        "AdamW; sgd: an L2 term, added to the gradient; 0 = off",
+        "AdamW; sgd: an L2 term, added to the gradient; 0: off",
     )
-    clip: float = Field(0.0, ge=0, description="maximum global gradient norm (gradient clipping); 0 = off")
+    clip: float = Field(0.0, ge=0, description="maximum global gradient norm (gradient clipping); 0: off")
 
     loss: Annotated[str, NameIn(LOSSES)] = Field(
         "cross_entropy", description="training objective; plug-ins can add others for classes and next tokens"
@@ -71,21 +69,21 @@ class TrainingSettings(Settings):
         description="only with classification: class weights in the loss; balanced: each class counts equally, "
         "however many examples it has",
     )
-    r_drop: float = Field(0.0, ge=0, description="R-Drop: weight of the KL term (Liang et al. 2021); 0 = off")
+    r_drop: float = Field(0.0, ge=0, description="R-Drop: weight of the KL term (Liang et al. 2021); 0: off")
     ema: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="decay of the exponential moving average of weights, which is then validated and saved; 0 = off",
+        description="decay of the weights' moving average (EMA), which is validated and saved instead; 0: off",
     )
 
     log_every: int = Field(50, gt=0, description="number of steps between log lines")
-    validate_every: int = Field(1000, ge=0, description="number of steps between validations; 0 = once per epoch")
-    checkpoint_every: int = Field(0, ge=0, description="number of steps between checkpoints; 0 = at every validation")
+    validate_every: int = Field(1000, ge=0, description="number of steps between validations; 0: once per epoch")
+    checkpoint_every: int = Field(0, ge=0, description="number of steps between checkpoints; 0: at every validation")
     keep: int = Field(5, gt=0, description="maximum number of checkpoints to keep, beside the best one")
     monitor: str = Field("loss", description="validation metric that selects the best checkpoint")
     patience: int = Field(
-        0, ge=0, description="maximum number of validations without improvement (early stopping); 0 = off"
+        0, ge=0, description="maximum number of validations without improvement (early stopping); 0: off"
     )
     stop_if_not_learning: bool = Field(
         True, description="stop at the second validation that is no better than a model that ignores its input"
