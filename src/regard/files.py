@@ -78,7 +78,7 @@ def open_zip(path: Path, stream: BinaryIO | None = None) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(stream or path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        problem, remedy = f"{path} is not a zip file, or damaged: {error}", "copy or download it again"
+        problem, remedy = f"{path} is not a zip file, or damaged: {error}", "copy or download the file again"
         raise UserError(problem, remedy, code="damaged-file", where=path) from error
 
 
@@ -90,10 +90,10 @@ def open_member(archive: Path, member: str) -> BinaryIO:
             return cast(BinaryIO, zipped.open(member))  # which keeps the file open
     except KeyError as error:
         names = ", ".join(name for name in zipped.namelist()[:8] if not name.endswith("/"))
-        problem, remedy = f"{archive} has no file {member}", f"it contains {names or 'no files'}"
+        problem, remedy = f"{archive} has no file {member}", f"the zip file contains {names or 'no files'}"
         raise UserError(problem, remedy, code="missing-file", where=archive / member) from error
     except (RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
-        problem, remedy = f"{archive / member} cannot be read: {error}", "extract it with another program"
+        problem, remedy = f"{archive / member} cannot be read: {error}", "extract the file with another program"
         raise UserError(problem, remedy, code="damaged-file", where=archive / member) from error
 
 

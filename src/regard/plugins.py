@@ -45,7 +45,7 @@ class Registry(dict[str, T]):
             raise UserError(f"a {self.kind} needs a name, not {name!r}", code="invalid-plugin", where=self.kind)
         if name in self and _identity(self[name]) != _identity(value):
             problem = f"there are two {self.kind}s called {name!r}: {_place(self[name])} and {_place(value)}"
-            raise UserError(problem, "rename one", code="duplicate-name", where=name)
+            raise UserError(problem, "rename one of them", code="duplicate-name", where=name)
         self[name] = value
         return value
 
@@ -90,7 +90,7 @@ def installed_plugins() -> dict[str, str]:
     for point in (point for group in GROUPS for point in entry_points(group=group)):
         if modules.setdefault(point.name, point.module) != point.module:
             problem = f"two installed plug-ins are called {point.name!r}: {modules[point.name]} and {point.module}"
-            raise UserError(problem, "uninstall one", code="duplicate-name", where=point.name)
+            raise UserError(problem, "uninstall one of them", code="duplicate-name", where=point.name)
     return modules
 
 

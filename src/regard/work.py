@@ -150,8 +150,8 @@ class Work:
         """Read what the results in the file were made from; empty it if that has changed."""
         stream.seek(0)
         if not BEGIN.startswith(stream.readline()):
-            problem = f"{path} is in the way: it is not a file of unfinished results"
-            raise UserError(problem, "move it, or choose a different output", code="unwritable", where=path)
+            problem = f"{path} is needed for unfinished results, but contains something else"
+            raise UserError(problem, "move this file, or choose a different output", code="unwritable", where=path)
         before = _read(stream.readline())
         self._reading = before == self._made_from
         if not self._reading:

@@ -47,7 +47,7 @@ class FigureOptions(OptionGroup):
         if self.figure is not None:
             check_figure(self.figure)
         elif self.heading is not None or self.all_heads:
-            problem = "`--title` and `--all-heads` are for a figure"
+            problem = "`--title` and `--all-heads` need `--figure`"
             raise UserError(problem, "add `--figure FILE`", code="unsupported-option", where="figure")
 
     def write(self, attention: "AttentionMap", summary: str, layer: int | None, head: int | None) -> None:

@@ -109,13 +109,13 @@ def select_format(requested: str | None, output: str, pool: str) -> str:
     ending, is_compressed = file_ending(output).removeprefix("."), Path(output).suffix in COMPRESSED
     form = one_of("--format", requested or (ending if output != STDIO else "") or FORMATS[0], FORMATS)
     if form == "npy" and pool == "tokens":
-        raise UserError("npy has one vector per text", "set `--format npz`", code="unsupported-option", where="format")
+        raise UserError("npy has no token vectors", "set `--format npz`", code="unsupported-option", where="format")
     if form == "npz" and pool != "tokens":
         problem = "`--format npz` needs `--pool tokens`"
         raise UserError(problem, "set `--format npy`, or `--pool tokens`", code="unsupported-option", where="format")
     if form != "jsonl" and (output == STDIO or is_compressed):
         raise UserError(
-            f"{form} is a binary format", f"set `--output vectors.{form}`", code="unsupported-option", where="output"
+            f"{form} cannot be printed", f"set `--output vectors.{form}`", code="unsupported-option", where="output"
         )
     return form
 

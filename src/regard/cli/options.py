@@ -281,7 +281,7 @@ class DataOptions(OptionGroup):
         if self.source is None and self.target is None:
             return {}
         if self.source is None or self.target is None:
-            raise UserError("only one of `--from` and `--to` is set", "set both", code="missing-option", where="to")
+            raise UserError("one of `--from` and `--to` is missing", "set both", code="missing-option", where="to")
         if not has_files:
             remedy = "set `--src` and `--tgt`, or `--file`; the recipe sets the languages of its own data"
             raise UserError("`--from` and `--to` need input files", remedy, code="unsupported-option", where="to")

@@ -52,7 +52,7 @@ def setting_rows(names: Sequence[str] = ()) -> Iterator[Row]:
         fits = build_filter(name, entries)
         entries = [entry for entry in entries if fits(*entry)]
         if not entries:
-            problem = f"no setting matches {name!r} (a task, recipe, model kind or setting) and the names before"
+            problem = f"no setting, task, recipe or model kind matches {name!r} and the names before it"
             remedy = "list all settings with `regard recipes --settings`"
             raise UserError(problem, remedy, code="invalid-option", where=name)
     tasks, owners = {task for task, _ in entries}, dict[tuple[str, str, str, str], list[str]]()

@@ -148,7 +148,7 @@ def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
             remedy = f"use FIELD=COLUMN; the fields are {', '.join(names) or 'none for this task'}"
             raise UserError(problem, remedy, code="invalid-option", where="columns")
         if column_setting(field) in settings:
-            problem, remedy = f"`--columns` names two columns for {field}", "name one; a recipe can join several"
+            problem, remedy = f"`--columns` names two columns for {field}", "name one; only recipes can join several"
             raise UserError(problem, remedy, code="invalid-option", where="columns")
         settings[column_setting(field)] = int(column) if column.strip().isdecimal() else column.strip()
     return settings

@@ -114,7 +114,7 @@ def _sheet(book: Any, files: SourceFiles) -> Any:
     sheet, names = files.source.sheet, [sheet.title for sheet in book.worksheets]
     if (sheet is None and len(names) != 1) or (sheet is not None and sheet not in names):
         problem = f"has no sheet {sheet!r}" if sheet is not None else f"has {len(names)} sheets"
-        remedy = f"write sheet = one of {', '.join(map(repr, names))}"
+        remedy = f"set `sheet` to one of {', '.join(map(repr, names))}"
         raise Location(files.paths[0]).error(problem, remedy, "unknown-sheet")
     return book[sheet or names[0]]
 

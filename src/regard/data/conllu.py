@@ -48,7 +48,7 @@ def read_conllu(files: SourceFiles) -> Iterator[Record]:
         for number, head in zip(numbers, heads, strict=False):
             if not (head.isascii() and head.isdecimal() and int(head) <= len(heads)):
                 remedy = f"write the number of a word, 1 to {len(heads)}, or 0 for the root"
-                raise Location(path, number).error(f"has the head {head!r}", remedy)
+                raise Location(path, number).error(f"has the head {head!r}, which is not a word", remedy)
         yield files.record(Location(path, numbers[0]), {"words": lists["words"], **filled})
 
 
@@ -70,7 +70,7 @@ def sentences(lines: Iterable[str], path: Path) -> Iterator[list[Row]]:
                 continue
             rows.append((number, cells))
             if cells[0] != str(len(rows)):
-                problem, remedy = f"has the number {cells[0]!r}, not {len(rows)}", "number words from 1"
+                problem, remedy = f"has the word number {cells[0]!r}, not {len(rows)}", "number words from 1"
                 raise Location(path, number).error(problem, remedy)
     if rows:
         yield rows

@@ -117,7 +117,7 @@ def read_scored_text(record: Record, source: Source) -> Example:
         example["label"] = float(label) if NUMBER.fullmatch(label) else math.nan
         if not abs(example["label"]) <= MAX_NUMBER:
             problem = f"the label {label!r} is not a number, or too large"
-            raise record.error(problem, "a regression needs numbers, best near 1")
+            raise record.error(problem, "use numbers; values near 1 are best")
     return example
 
 
@@ -192,13 +192,13 @@ def missing_field(record: Record, source: Source, name: str, reason: str = "") -
     if name in ("src", "tgt"):
         return record.error(
             f"there is no text in column {_side_column(record, source, name)!r}",
-            f"it has {record.describe_columns()}; write {name}_column = the one with the {name} side; or delimiter = "
-            "what separates columns",
+            f"the record has {record.describe_columns()}; set `{name}_column` to the one with the {name} side, or "
+            "`delimiter` to the character between columns",
         )
     table = bool(record.header) and isinstance(record.value, list) and not isinstance(record.value[0], list)
     command = f"; --columns {name}=COLUMN for a file that a command names" if table else ""
     header = "; or header = false, if the first row is an example" if table else ""
-    remedy = f"it has {record.describe_columns()}; write {name} = the right column{header}{command}"
+    remedy = f"the record has {record.describe_columns()}; set `{name}` to the right one{header}{command}"
     return record.error(reason or f"there is no {name} (column {source.column(name)!r})", remedy, code="missing-field")
 
 

@@ -69,10 +69,10 @@ class Fields:
         names = list(dict.fromkeys([*self.endings.values(), *self.formats, *filter(None, [self.default_format])]))
         choices = [choice for choice in names if choice != "aligned"]
         if not name:
-            known = f"({', '.join(self.endings)}); write format = one of {', '.join(choices)}"
+            known = f"({', '.join(self.endings)}); set `format` to one of {', '.join(choices)}"
             advice = CONVERSIONS.get(ending, known)
             file = Path(source.file or "").name
-            raise SettingError("file", f"the format of {file!r} is not known by its ending; {advice}")
+            raise SettingError("file", f"{file!r} has an unknown file extension; {advice}")
         if name not in choices:
             raise SettingError("format", f"{name!r} is for other tasks; this task reads {', '.join(choices)}")
         return name

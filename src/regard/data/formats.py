@@ -167,7 +167,7 @@ def check_source(source: Source, fields: Fields) -> None:
             raise SettingError(option, message, "unused-setting")
     for field, value in source.columns.items():
         if isinstance(value, list) and field not in fields.several:
-            raise SettingError(column_setting(field), f"is one column, not {value!r}")
+            raise SettingError(column_setting(field), f"must be one column, not {value!r}")
     names = [(setting, column) for setting, column in source.given_columns() if isinstance(column, str)]
     if name in ("csv", "tsv") and source.header is False:
         if names:
@@ -213,8 +213,8 @@ def _selected(records: Iterator[Record], files: SourceFiles) -> Iterator[Record]
         for column, values in selection.items():
             value = record.get(column)
             if value is None:
-                problem = f"there is no column {column!r}, which where names"
-                raise record.error(problem, f"it has {record.describe_columns()}", code="missing-field")
+                problem = f"`where` names {column!r}, but the record has {record.describe_columns()}"
+                raise record.error(problem, "correct `where`", code="missing-field")
             if (value if isinstance(value, str) else json.dumps(value)) not in values:
                 files.account.drop("where")
                 break

@@ -38,7 +38,7 @@ def save_frame(frame: Frame) -> str:
     A missing value (None, NaN) is left out of its row.
     """
     if len({str(name) for name in frame.columns}) < len(frame.columns):
-        raise UserError("a DataFrame has two columns of one name", "rename one", code="invalid-input", where="data")
+        raise UserError("the DataFrame has equal column names", "rename one", code="invalid-input", where="data")
 
     def plain(value: object) -> object:
         return value.tolist() if hasattr(value, "tolist") else str(value)

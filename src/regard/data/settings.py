@@ -46,7 +46,7 @@ class DataSettings(Settings):
     def _check_hold_out(self) -> Self:
         for name, sources in (("hold_out", self.valid), ("hold_out_test", self.test)):
             if getattr(self, name) and sources:
-                message = "has no effect: this split has a source; leave out one of the two"
+                message = "has no effect: this split has its own data; remove this setting or the data"
                 raise SettingError(name, message, "unused-setting")
         if self.hold_out + self.hold_out_test >= 1:
             raise SettingError("hold_out", "hold_out and hold_out_test together leave nothing to train on")

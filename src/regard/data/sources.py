@@ -148,12 +148,12 @@ class Source(Settings):
         if self.builtin is not None and self.split is None:
             raise SettingError("split", f'must be given: builtin = "{self.builtin}", split = "train"')
         if self.format is not None and self.file is None:
-            raise SettingError("format", "is the format of file, and there is no file")
+            raise SettingError("format", "has no effect without `file`; set `file`, or remove `format`")
         if self.directions not in (None, "forward") and not (self.src_lang and self.tgt_lang):
             raise SettingError("directions", "needs src_lang and tgt_lang, so that the languages are known")
         for setting, column in self.given_columns():
             if isinstance(column, int) and column < 1:
-                raise SettingError(setting, f"{column}: columns count from 1; the first column is 1")
+                raise SettingError(setting, f"{column}: columns are numbered from 1")
         return self
 
     @model_serializer(mode="wrap")
@@ -226,7 +226,7 @@ def dataset_files(folder: Path) -> list[Path]:
     """The files of a folder that `save_to_disk` of the library `datasets` wrote: state.json, and those it names."""
     if (folder / "dataset_dict.json").is_file():
         names = [str(path.parent) for path in sorted(folder.glob("*/state.json"))]
-        problem, remedy = f"{folder} has several splits", f"write file = one of {', '.join(names)}"
+        problem, remedy = f"{folder} has several splits", f"set `file` to one of {', '.join(names)}"
         raise UserError(problem, remedy, code="ambiguous-split", where=folder)
     state = read_json(folder / "state.json", JsonObject)
     entries = check_type(state.get("_data_files"), list[dict[str, str]], folder / "state.json")

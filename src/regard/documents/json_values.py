@@ -34,7 +34,7 @@ class JsonDocument(MessageList):
             json.loads(text)
         except (ValueError, RecursionError) as error:
             problem, line = f"the file is not valid JSON: {error}", f"line {getattr(error, 'lineno', 1)}"
-            raise UserError(problem, "correct it", code="bad-json", where=line) from error
+            raise UserError(problem, "correct the file", code="bad-json", where=line) from error
         self.text = text
         self.is_ascii = text.isascii() and "\\u" in text
         found = [(match, json.loads(match[0])) for match in _STRING.finditer(text) if not match["key"]]

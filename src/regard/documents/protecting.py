@@ -68,7 +68,7 @@ class Glossary:
         for source, target in terms.items():
             if source != source.strip() or not WORD.match(source) or not target.strip() or "\n" in source + target:
                 problem = f"the glossary entry {source!r}: {target!r} is not valid"
-                remedy = "use one line each, without spaces at the ends; a term begins with a word"
+                remedy = "write both on one line, without spaces around them; the term must begin with a word"
                 raise UserError(problem, remedy, code="bad-glossary", where="glossary")
         longest = max((len(source) + len(target) for source, target in terms.items()), default=0)
         if len(terms) > MAX_TERMS or longest > MAX_TERM_CHARACTERS:

@@ -114,7 +114,7 @@ def read_bert(model: Path | ModelFiles) -> tuple[BertSettings, Tensors]:
     tensors = update_names(files.tensors)
     for copy, key in TIED.items():
         if copy in tensors and key in tensors and not torch.equal(tensors[copy], tensors[key]):
-            remedy = "a BERT with an untied output cannot be read"
+            remedy = "choose a model whose output weights equal its embeddings"
             raise folders.unsupported(f"{path}: {copy} differs from {key}", f"{path}:{copy}", remedy)
     weights = folders.pop_tensors(tensors, shapes(settings, vocab_size), huggingface_name, path, OPTIONAL)
     check_no_extra_weights(tensors, path)
@@ -211,7 +211,7 @@ def read_head(config: Config, path: Path = Path(folders.CONFIG)) -> BertHead | N
         return heads[0] if heads else None
     if config.get("problem_type") == "multi_label_classification":
         problem = 'problem_type = "multi_label_classification" is not supported: one label for each text only'
-        raise folders.unsupported(problem, "problem_type", "classification with one label, or regression, can be read")
+        raise folders.unsupported(problem, "problem_type", "choose a model with one label per text, or a regression")
     names = folders.read_value(config, "id2label", dict[str, str], {}, path)
     single = len(names) == 1  # transformers, too, reads one output as regression
     problem_type = config.get("problem_type") or (SEQUENCE_REGRESSION.problem_type if single else "")

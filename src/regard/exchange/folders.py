@@ -97,13 +97,13 @@ def check_fixed_values(config: Config, fixed: Mapping[str, object], path: Path, 
     for key, value in fixed.items():
         if config.get(key, value) != value:
             problem = f"{path}: {key} = {config[key]!r} is not supported for {model}"
-            raise unsupported(problem, f"{path}:{key}", f"only {key} = {value!r} can be read")
+            raise unsupported(problem, f"{path}:{key}", f"choose a model with {key} = {value!r}")
 
 
 def require_keys(config: Config, keys: Sequence[str], path: Path) -> None:
     if missing := [key for key in keys if key not in config]:
         problem = f"{path} has no {', '.join(missing)}"
-        raise damaged(problem, f"{path}:{missing[0]}", "name a folder written by save_pretrained")
+        raise damaged(problem, f"{path}:{missing[0]}", "choose a folder written by `save_pretrained`")
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def reading_settings(path: Path, keys: Mapping[str, str]) -> Iterator[None]:
         name = cause.key if isinstance(cause, SettingError) else str(first["loc"][0]) if first["loc"] else ""
         key = keys.get(name, "")
         problem = f"{path}: {f'{key}: ' if key else ''}{cause or first['msg']}"
-        raise unsupported(problem, f"{path}:{key}" if key else path, "this model cannot be read") from error
+        raise unsupported(problem, f"{path}:{key}" if key else path, "choose a different model") from error
 
 
 def read_weights(path: Path) -> Tensors:
@@ -263,7 +263,7 @@ def open_model(model: Path | ModelFiles, allow_pickle: bool = False, weights: Pa
         return ModelFiles(model, config, read_onnx_weights(path), path)
     if path.suffix == ".bin" and not allow_pickle:
         problem = f"{path} is a pickle, which can hold code"
-        raise unsupported(problem, path, "write --allow-pickle to read only its tensors")
+        raise unsupported(problem, path, "set `--allow-pickle` to read only the tensors of the file")
     return ModelFiles(model, config, read_pickled(path) if path.suffix == ".bin" else read_weights(path), path)
 
 

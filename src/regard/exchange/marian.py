@@ -177,14 +177,14 @@ def read_settings(config: Config, path: Path) -> TransformerSettings:
     kind = str(config.get("model_type"))
     if kind not in ARCHITECTURES:
         problem = f"{path}: model_type = {kind!r} is not one of {', '.join(ARCHITECTURES)}"
-        raise folders.unsupported(problem, f"{path}:model_type", "this model cannot be read")
+        raise folders.unsupported(problem, f"{path}:model_type", "choose a model of these types")
     norms = {"normalize_before": kind == "pegasus", "add_final_layer_norm": kind == "pegasus"}
     folders.check_fixed_values(config, FIXED_VALUES | norms, path, kind)
     folders.require_keys(config, [*SHAPE.values(), *SAME_IN_DECODER.values(), "vocab_size"], path)
     if different := [key for key, decoder_key in SAME_IN_DECODER.items() if config[key] != config[decoder_key]]:
         key, decoder_key = different[0], SAME_IN_DECODER[different[0]]
-        problem = f"{path}: {key} = {config[key]} and {decoder_key} = {config[decoder_key]}"
-        raise folders.unsupported(problem, f"{path}:{decoder_key}", "only models with equal values can be read")
+        problem = f"{path}: {key} = {config[key]} differs from {decoder_key} = {config[decoder_key]}"
+        raise folders.unsupported(problem, f"{path}:{decoder_key}", "choose a model with equal values")
     values = {name: config[key] for name, key in SHAPE.items()}
     values["activation"] = folders.activation_name(values["activation"])
     shared, tied = config.get("share_encoder_decoder_embeddings", True), config.get("tie_word_embeddings", True)
@@ -235,7 +235,7 @@ def read_layers(settings: TransformerSettings, tensors: Tensors, path: Path) -> 
         table = tensors.pop(name, None)
         if table is not None and not torch.allclose(table.float(), sinusoid_table(*table.shape), atol=2e-3):
             problem = f"{path}: the positions {name} are learned"
-            raise folders.unsupported(problem, f"{path}:{name}", "this model cannot be read")
+            raise folders.unsupported(problem, f"{path}:{name}", "choose a model with sinusoidal positions")
     folders.refuse_weights(tensors, path, "save the model again with save_pretrained")
     return {name: permute(name, tensor, order) for name, tensor in weights.items()}
 

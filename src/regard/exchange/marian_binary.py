@@ -97,11 +97,11 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
     """The settings of the model without `tie`, which depends on the weights."""
     for key, supported in FIXED_VALUES.items():
         if (value := config.get(key, supported[0])) not in supported:
-            remedy = f"only {' or '.join(map(repr, supported))} can be read"
+            remedy = f"choose a model with {' or '.join(map(repr, supported))}"
             raise folders.unsupported(f"{path}: {key} = {value!r} is not supported", f"{path}:{key}", remedy)
     autoreg = str(config.get("transformer-decoder-autoreg", "self-attention"))
     if autoreg not in DECODERS or (autoreg == "rnn" and config.get("dec-cell") != "ssru"):
-        key, remedy = "transformer-decoder-autoreg", "only self-attention, or rnn with dec-cell = ssru can be read"
+        key, remedy = "transformer-decoder-autoreg", "choose a model with self-attention, or rnn with dec-cell = ssru"
         raise folders.unsupported(f"{path}: {key} = {autoreg!r} is not supported", f"{path}:{key}", remedy)
     try:
         sizes = {name: int(str(config[key])) for name, key in SHAPE.items()}
@@ -132,7 +132,7 @@ def read_vocabulary(path: Path) -> tuple[SentencePieceTokenizer, int]:
     pieces = [text for text, _, _ in model.pieces]
     if pieces[:1] != [END] or UNKNOWN not in pieces:
         problem = f"{path}: the first token is not {END}, or there is no {UNKNOWN}"
-        raise folders.damaged(problem, path, "it is not a vocabulary of Marian")
+        raise folders.damaged(problem, path, "use the vocabulary file of the Marian model")
     tokens = [*SPECIALS, *pieces[1:]]
     return assemble(tokens, model.scores, model.characters, model.prefix, model.tidy), tokens.index(UNKNOWN)
 

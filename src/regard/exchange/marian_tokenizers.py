@@ -133,7 +133,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
         return tokenizer_from_json(json.dumps(content))
     except ValueError as error:
         problem = f"{path} is damaged or is not a tokenizer of this toolkit: {error}"
-        raise folders.damaged(problem, path, f"from other tools, {' and '.join(SPM)} can be read") from error
+        raise folders.damaged(problem, path, f"for models from other tools, add {' and '.join(SPM)}") from error
 
 
 def write_tokenizers(folder: Path, tokenizers: tuple[Tokenizer, Tokenizer], max_length: int) -> None:

@@ -86,7 +86,7 @@ def fill_blocks(text: str, page: Path, docs: Path, found: Found) -> str:
         if name not in all_experiments():
             line = text[: match.start()].count("\n") + 1
             problem = f"{page}:{line}: there is no experiment {name!r}"
-            raise UserError(problem, "see `regard lab`", code="unknown-experiment", where=f"{page}:{line}")
+            raise UserError(problem, "for a list: `regard lab`", code="unknown-experiment", where=f"{page}:{line}")
         if name not in found:
             return f"{match[1]}{words(language)['kinds']['not run']}{match[5]}"
         if match[3]:

@@ -93,7 +93,7 @@ def evaluate_alignment(
     """Measure every head on the first `sentences` pairs; pairs with gold links are scored too."""
     measured = measure_sentences(translator, list(islice(pairs, sentences)))
     if not measured:
-        raise UserError("there are no sentence pairs to measure", "add some", code="no-data")
+        raise UserError("there are no sentence pairs to measure", "choose data with pairs", code="no-data")
     scored = [one.links for one in measured if one.links is not None]
     sure, possible = [links.sure for links in scored], [links.possible for links in scored]
     predicted = zip(*(one.predicted for one in scored), strict=True)

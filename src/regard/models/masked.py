@@ -43,10 +43,10 @@ class MaskedSettings(TransformerSettings):
     @model_validator(mode="after")
     def check_positions(self) -> Self:
         if self.positions == "none":
-            problem = "positions = none gives all masked tokens the same prediction; choose another kind"
+            problem = "positions = none gives all masked tokens the same prediction; choose a different value"
             raise SettingError("positions", problem)
         if self.decoder_layer != "attention":
-            problem = "a masked decoder reads the whole target, which only attention can; write attention"
+            problem = 'a masked decoder reads the whole target, which only attention can; write "attention"'
             raise SettingError("decoder_layer", problem)
         return self
 

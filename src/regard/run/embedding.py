@@ -154,5 +154,5 @@ def layer_numbers(text: str, states: int) -> list[int]:
         else:
             raise UserError(f"there are no layers {text!r}", remedy, code="invalid-option", where="layers")
     if not numbers:
-        raise UserError(f"layers {text!r} are none", remedy, code="invalid-option", where="layers")
+        raise UserError(f"`layers` {text!r} selects none", remedy, code="invalid-option", where="layers")
     return numbers

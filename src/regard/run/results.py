@@ -119,7 +119,7 @@ def frame_examples(frame: Frame, task: AnyTask, targets: bool = False) -> Iterat
         for name, value in values.items():
             if is_missing(value) and (name in fields.required or (targets and name == fields.target)):
                 problem = f"{(where := f'row {number}')}: the cell in column {name!r} is empty"
-                raise UserError(problem, "fill it, or remove the row", code="missing-key", where=where)
+                raise UserError(problem, "fill the cell, or remove the row", code="missing-key", where=where)
         yield {name: value for name, value in values.items() if not is_missing(value)}
 
 

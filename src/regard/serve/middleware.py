@@ -134,7 +134,7 @@ class RequestMiddleware:
         except BaseException as error:
             self.buffered -= size
             if isinstance(error, TimeoutError):
-                raise ServiceError("slow-request", "the request came too slowly") from error
+                raise ServiceError("slow-request", "the request arrived too slowly") from error
             raise
 
     async def _run(self, scope: Scope, receive: Receive, result: ResponseSender, body: bytes) -> None:

@@ -317,7 +317,7 @@ class Service:
             if task.search and task.search.settings.search == "sample":  # samples depend on the order of the inputs
                 tokens, limit = sum(await segments.count_tokens(task, examples)), self.settings.batch_tokens
                 if tokens > limit:
-                    raise ServiceError("too-long", f"{tokens} tokens times samples; at most {limit} are drawn at once")
+                    raise ServiceError("too-long", f"the samples need {tokens} tokens; at most {limit} are allowed")
                 return await self.call(run, lambda model: function(model, list(examples)))
             if served.segments is not None:
                 return await served.segments.predict(cast(Translation, task), function, examples)

@@ -240,7 +240,7 @@ class Worker:
             if self.loaded.done() and (error := self.loaded.exception()) is not None:
                 raise error.with_traceback(None)  # the error would keep the frames of every request that raises it
             if self._stopping:
-                raise ServiceError("stopping", "the server stops", retry_after=5)
+                raise ServiceError("stopping", "the server is stopping", retry_after=5)
             refused = self._refused(job)
             if job not in refused:
                 job.spent = min((other.spent for other in self._jobs if other.client == job.client), default=0)
@@ -248,7 +248,7 @@ class Worker:
                 self.waiting += len(inputs)
                 self._changed.notify()
         for other in refused:
-            error = ServiceError("queue-full", "too much text waits already", "try again later", retry_after=5)
+            error = ServiceError("queue-full", "the queue is full", "try again later", retry_after=5)
             if other is job:
                 raise error
             other.fail(error)

@@ -306,7 +306,7 @@ class Task(ABC, Generic[R, D]):
         for name in options:
             close = nearest(name, self.options)
             problem = f"`{name}` is not an option of task {self.name}"
-            remedy = f"did you mean `{close}`?" if close else "leave it out"
+            remedy = f"did you mean `{close}`?" if close else "leave this option out"
             raise UserError(problem, remedy, code="unsupported-option", where=name)
         return self
 

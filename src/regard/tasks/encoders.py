@@ -107,7 +107,7 @@ def encoder_attention(
 ) -> list[AttentionMap]:
     """Attention maps of a text encoder over the tokens of one input."""
     if len(read.ids) > MAX_TOKENS_DRAWN:
-        problem = f"the text has {len(read.ids)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn"
+        problem = f"the text has {len(read.ids)} tokens; at most {MAX_TOKENS_DRAWN} can be shown"
         raise UserError(problem, "inspect a shorter text", code="too-long", where="text")
     device = next(encoder.parameters()).device
     batch = Inputs.of([[read]], per_token).pad(np.arange(1)).to(device)

@@ -441,7 +441,7 @@ def line_attention(model: Any, tokenizer: Tokenizer, tokens: Sequence[int], fini
     line begins after the end symbol of the line before. A line that is not finished has no row for its end."""
     predicted = [*tokens, EOS] if finished else list(tokens)
     if len(predicted) > MAX_TOKENS_DRAWN:
-        problem = f"the text has {len(predicted)} tokens; at most {MAX_TOKENS_DRAWN} can be drawn"
+        problem = f"the text has {len(predicted)} tokens; at most {MAX_TOKENS_DRAWN} can be shown"
         raise UserError(problem, "give a shorter text, or a smaller `max_length`", code="too-long", where="text")
     if not predicted:
         return []

@@ -115,10 +115,10 @@ def check_memory(task: AnyTask, checkpoint_bytes: int | None = None) -> None:
     """Raise UserError if the weights need more than the memory, or more than the run's checkpoint has."""
     needed = 4 * count_parameters(model_on_meta(task))
     if checkpoint_bytes is not None and needed > checkpoint_bytes:
-        problem = f"the recipe describes a model of {needed:,} bytes, and its checkpoint has {checkpoint_bytes:,}"
-        raise UserError(problem, "use the settings of the checkpoint", code="other-model", where="model")
+        problem = f"the recipe's model needs {needed:,} bytes, but the checkpoint has {checkpoint_bytes:,}"
+        raise UserError(problem, "restore the [model] settings of the training", code="other-model", where="model")
     if needed > (total := total_memory()):
-        problem = f"the model's weights need {needed / 1e9:,.1f} GB, and the machine has {total / 1e9:,.1f} GB"
+        problem = f"the model's weights need {needed / 1e9:,.1f} GB, but the machine has {total / 1e9:,.1f} GB"
         remedy = "choose a smaller model, or a machine with more memory"
         raise UserError(problem, remedy, code="out-of-memory", where="model")
 

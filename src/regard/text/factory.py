@@ -69,7 +69,7 @@ def load_input_tokenizer(path: Path) -> InputTokenizer:
         return tokenizer
     if isinstance(tokenizer, SubwordTokenizer):
         return SubwordInputTokenizer.from_json(tokenizer.to_json())
-    problem, remedy = f"{path}: text encoders do not support SentencePiece tokenizers", "start from a different run"
+    problem, remedy = f"{path}: text encoders do not support SentencePiece tokenizers", "change `start_from`"
     raise UserError(problem, remedy, code="unsupported", where=path)
 
 

@@ -163,7 +163,7 @@ class _Loop(Generic[B]):
         validation = broadcast_from_rank0(self._evaluate() if self.world.is_main else Validation({}), self.world)
         if self.settings.monitor not in validation.metrics:
             problem = f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task"
-            remedy = f"write one of {', '.join(sorted(validation.metrics))}"
+            remedy = f"choose one of {', '.join(sorted(validation.metrics))}"
             raise UserError(problem, remedy, code="invalid-setting", where="training.monitor")
         progress = self.progress
         settings = self.settings
