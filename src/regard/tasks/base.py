@@ -196,27 +196,27 @@ class Task(ABC, Generic[R, D]):
 
     @property
     def search(self) -> Search | None:
-        """How outputs are decoded token by token."""
+        """How outputs are decoded token by token; by default None: they are not."""
         return None
 
     @property
     def languages(self) -> Languages | None:
-        """Directions, language tags and placeholders of a translation task."""
+        """Directions, language tags and placeholders of a translation task; by default None."""
         return None
 
     @property
     def text_encoder(self) -> TextEncoding | None:
-        """How the model makes vectors of texts."""
+        """How the model makes vectors of texts; by default None: it has no text encoder."""
         return None
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the classes that the model distinguishes; () if it has none."""
+        """Names of the classes that the model distinguishes; by default none."""
         return ()
 
     @property
     def tokenizers(self) -> dict[str, Tokenizer]:
-        """The tokenizers by the sequence of a batch that they encode: "source", "target"."""
+        """The tokenizers by the sequence of a batch that they encode: "source", "target"; by default none."""
         return {}
 
     # ---- preparation ------------------------------------------------------------------------------------------------
@@ -232,12 +232,12 @@ class Task(ABC, Generic[R, D]):
 
     @classmethod
     def load(cls, recipe: R, folder: Path) -> Self:
-        """Read the tokenizers and labels of a prepared run."""
+        """Read the tokenizers and labels of a prepared run; by default there are none."""
         return cls(recipe)
 
     @classmethod
     def artifacts(cls, recipe: R) -> tuple[str, ...]:
-        """File names that `prepare` writes and that the weights depend on."""
+        """File names that `prepare` writes and that the weights depend on; by default none."""
         return ()
 
     # ---- data -------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Task(ABC, Generic[R, D]):
 
     @torch.no_grad()
     def validate(self, model: nn.Module, data: ValidationData[D]) -> Validation:
-        """Metrics of the validation data, the loss among them, and a few samples."""
+        """Metrics of the validation data, by default the loss and those of `score`, and a few samples."""
         store, nll, count = cast(Inputs, data.store), 0.0, 0
         for group in groups_by_length(store.widths[0].tolist(), self.recipe.training.batch_tokens):
             loss = self.loss(model, store.pad(np.array(group)).to(device_of(model)))
@@ -349,11 +349,11 @@ class Task(ABC, Generic[R, D]):
         return {name: Score(name, mean, signature) for name, mean in means.items()}
 
     def score_store(self, model: nn.Module, store: D) -> list[Score]:
-        """Scores of a model on tokenised data, for example its perplexity."""
+        """Scores of a model on tokenised data, for example its perplexity; by default none."""
         return []
 
     def correct(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """How right one prediction is, from 0 to 1, by metric; empty if no metric is a mean over examples."""
+        """How right one prediction is, from 0 to 1, by metric; by default empty: no metric is a mean over examples."""
         return {}
 
     def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
@@ -369,11 +369,11 @@ class Task(ABC, Generic[R, D]):
         return scores
 
     def tables(self, examples: Sequence[Example], predictions: Sequence[Prediction], page: bool) -> Tables:
-        """Tables of an evaluation, for example scores of each class; `page` adds those that only a report shows."""
+        """Tables of an evaluation, e.g. scores per class; by default none. `page` adds those for reports."""
         return []
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
-        """The attention weights of every layer and head for one example; empty if the outputs depend on none."""
+        """The attention weights of every layer and head for one example; by default none."""
         return []
 
     def next_commands(self, folder: str, example: str) -> list[str]:

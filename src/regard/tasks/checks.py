@@ -96,7 +96,7 @@ class DoctorHooks(Generic[T, D]):
     # ---- data -------------------------------------------------------------------------------------------------------
 
     def read_splits(self, recipe: Recipe, folder: Path) -> SplitExamples:
-        """The examples of all splits; temporary files go to `folder`."""
+        """The examples of all splits, by default from the files in [data]; temporary files go to `folder`."""
         data, fields = recipe.data, recipe.fields
         read: dict[str, list[Iterable[Example]]] = {
             split: [read_examples([source], data.folder, fields) for source in getattr(data, split)] for split in SPLITS
@@ -106,7 +106,7 @@ class DoctorHooks(Generic[T, D]):
         return SplitExamples(read)
 
     def write_sample(self, recipe: Recipe, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
-        """Write examples of each split to `folder`; return the settings of [data] that read them."""
+        """Write examples of each split to `folder`, by default as JSON lines; return their [data] settings."""
         settings: dict[str, object] = {"workers": 1, "hold_out": 0.0, "hold_out_test": 0.0}
         for split, examples in samples.items():
             path = folder / f"{split}.jsonl"
@@ -115,15 +115,15 @@ class DoctorHooks(Generic[T, D]):
         return settings
 
     def label_values(self, example: Example) -> Sequence[str | float]:
-        """The labels of an example: names of classes, or numbers; empty if the task has none."""
+        """The labels of an example: names of classes, or numbers; by default none."""
         return []
 
     def data_warnings(self, samples: Mapping[str, Sequence[Example]]) -> list[Advice] | None:
-        """Signs that the examples are wrong, from some of each split; None if the task has no such test."""
+        """Signs that the examples are wrong, from some of each split; by default None: the task has no such test."""
         return None
 
     def texts(self, fields: Fields, example: Example) -> dict[str, list[str]]:
-        """The texts of an example that the model reads or writes, by sequence of a batch ("source", "target")."""
+        """The texts of an example that the model reads or writes, by batch sequence; by default all are "source"."""
         return {"source": fields.texts(example)}
 
     def overlap_key(self, fields: Fields, example: Example) -> str:
@@ -132,7 +132,7 @@ class DoctorHooks(Generic[T, D]):
         return "" if self.contiguous and key.count(" ") < MIN_COMPARED_WORDS - 1 else key
 
     def describe_store(self, task: T, split: str, store: D) -> str:
-        """One line about a store for the log: number of examples and tokens."""
+        """One line about a store for the log, by default the number of examples."""
         return Message("{split}: {examples:,} examples", split=split, examples=len(store))
 
     def store_samples(self, task: T, model: nn.Module, store: D) -> list[tuple[Example, Example]]:
@@ -140,37 +140,37 @@ class DoctorHooks(Generic[T, D]):
         return []
 
     def max_length(self, task: T) -> int | None:
-        """Maximum number of tokens of one input; None if there is no limit."""
+        """Maximum number of tokens of one input; by default None: no limit."""
         return None
 
     def input_length(self, task: T, example: Example) -> int:
-        """Number of tokens of an example before anything is truncated or split."""
+        """Number of tokens of an example before anything is truncated or split; by default 0."""
         return 0
 
     def filter_counts(self, store: D) -> dict[str, int]:
-        """By reason: training examples that were left out when `store` was built."""
+        """By reason: training examples that were left out when `store` was built; by default none."""
         return {}
 
     def check_store(self, task: T, store: D) -> tuple[str, list[Advice]] | None:
-        """A finding about the inputs made of the tokenised training data, with advice; None if there is none."""
+        """A finding about the inputs made of the tokenised training data, with advice; by default None."""
         return None
 
     # ---- model ------------------------------------------------------------------------------------------------------
 
     def baseline(self, task: T, train: D, valid: D, examples: Sequence[Example]) -> Baseline | None:
-        """The validation score of a model that ignores its input, from tokenised splits and the examples of valid."""
+        """Validation score of a model that ignores its input; by default None. `examples` are those of valid."""
         return None
 
     def causal_sequence(self, task: T) -> str:
-        """The sequence of a batch that is predicted token by token: "source" or "target"; empty if there is none."""
+        """The sequence of a batch that is predicted token by token: "source" or "target"; by default empty."""
         return ""
 
     def expected_loss(self, task: T, batch: Batch) -> ExpectedLoss | None:
-        """The loss of an untrained model on a batch, if theory says it. Causal tasks are checked by their logits."""
+        """The theoretical loss of an untrained model on a batch; by default None. Causal tasks: see the logits."""
         return None
 
     def overfit_bound(self, task: T, batch: Batch) -> float:
-        """A loss that a model reaches on this batch only if it uses its input."""
+        """A loss that a model reaches on this batch only if it uses its input; by default 0.1."""
         return 0.1
 
     def decoder_logits(self, model: nn.Module, batch: Batch, packed: bool) -> Tensor:
