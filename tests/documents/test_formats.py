@@ -25,10 +25,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree  # type: ignore[import-untyped, unused-ignore]
 from markdown_it import MarkdownIt
-from tests.documents.translators import Translate, anything, backwards, identity, translated
+from tests.documents.translators import Translate, anything, backwards, identity, refused, translated
 
-from regard.documents.document import BINARY_READERS, OTHER_NAMES, TEXT_READERS, file_format
+from regard.documents.document import BINARY_READERS, OTHER_NAMES, TEXT_READERS, file_format, open_file
 from regard.documents.segment import Segment, SegmentTranslation
+from regard.errors import UserError
 
 SYMBOLS = ("⦅0⦆", "⦅1⦆", "⦅2⦆")
 PROTECTED = ("{name}", "%s", "%(n)d", "https://x.org/a?b=1", "{{y}}", "me@x.org")
@@ -394,3 +395,34 @@ def test_all_but_the_text_stays(name: str, paragraphs: list[list[Piece]], seed: 
         for part in PROTECTED:
             assert after.count(part) == before.count(part), part
         assert not any(symbol in after for symbol in SYMBOLS)
+
+
+DAMAGED = [[("word", "Begin"), ("style", "Red button"), ("kept", "{name}")], [("word", "Begin"), ("word", "你好")]]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=25)
+@given(place=st.floats(0, 1), junk=st.binary(max_size=4), removed=st.integers(0, 40))
+def test_a_damaged_file_is_refused_or_read(name: str, place: float, junk: bytes, removed: int) -> None:
+    """Bytes are replaced anywhere: no other error, and what is still read keeps its bytes if its text does."""
+    content = file_of(name, DAMAGED)
+    start = int(place * len(content))
+    content = content[:start] + junk + content[start + removed :]
+    try:
+        document = open_file(name, content, language="en", target="de", placeholders=SYMBOLS)
+        result = document.render([some_words(1)(segment) for segment in document.segments])
+        same = translated(name, content, identity, placeholders=SYMBOLS)
+    except UserError as error:
+        assert error.code in ("bad-text", "bad-line", "bad-json", "damaged-file", "too-deep", "conflicting-languages")
+    else:
+        assert bool(result) == bool(content)
+        if name not in ("a.html", "a.vtt", "a.po", "1.xliff", "2.xliff"):  # they write a bare "<", or translations
+            assert same == content or members(same) == members(content)
+
+
+def test_files_for_a_different_language_and_missing_translations_are_errors() -> None:
+    content = units(1)(["One"]).replace(b'source-language="en"', b'target-language="fr"')
+    assert refused("a.xliff", content, "target-language", target="de") == "conflicting-languages"
+    assert b"<source>One</source><target" in translated("a.xliff", content, target="fr-CA")
+    with pytest.raises(ValueError, match="0 translations for 1 segments"):
+        open_file("a.html", b"<p>One</p>").render([])

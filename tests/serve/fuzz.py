@@ -108,6 +108,13 @@ FILES = (
     "a.srt",
     "a.po",
     "a.docx",
+    "a.vtt",
+    "a.md",
+    "a.json",
+    "a.xliff",
+    "a.pptx",
+    "a.odt",
+    "a.epub",
     "a.exe",
     "..",
     "../../a.txt",
@@ -119,6 +126,10 @@ FILES = (
 CONTENTS = (
     b"one two three", b"\xff\xfe\x00", b"PK\x03\x04" + b"\x00" * 40, b"<html><b>one", b"1\n00:00:01,000 --> x\none\n",
     b'msgid "one"\nmsgstr ""\n', b"", b"<!DOCTYPE a [<!ENTITY b 'c'>]>", b"\x00" * 2000,
+    b"WEBVTT\n\n00:01.000 --> 00:02.000\n<i>one\n", b"| one |\r\n|--|\r\n> **two `\n<div>",
+    b'{"a": "one \\ud800", "b": [1e999]}',
+    b'<xliff version="1.2"><file><trans-unit><source>one <g id="1"/></source></trans-unit></file></xliff>',
+    b'<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:1.2"/>',
 )  # fmt: skip
 
 

@@ -37,6 +37,14 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "190,000 dots": ("a.txt", lambda: b"." * 190_000),
     "60,000 subtitles": ("a.srt", lambda: b"1\n00:00:01,000 --> 00:00:02,000\n\n" * 60_000),
     "80,000 messages": ("a.po", lambda: b'msgid "one"\nmsgstr ""\n\n' * 80_000),
+    "60,000 cues": ("a.vtt", lambda: b"WEBVTT\n\n" + b"00:01.000 --> 00:02.000\n<i>\n\n" * 60_000),
+    "deep XLIFF": ("a.xliff", lambda: b'<xliff version="1.2">' + b"<group>" * 200_000),
+    "entities in XLIFF": ("a.xliff", lambda: laughs('<xliff version="1.2">&e9;</xliff>')),
+    "deep JSON": ("a.json", lambda: b"[" * 1_000_000),
+    "a string of 2 MB": ("a.json", lambda: b'["' + b"\\\\" * 990_000 + b'"]'),
+    "200,000 marks": ("a.md", lambda: b"**[`<_" * 200_000),
+    "100,000 quotes": ("a.md", lambda: b"> " * 100_000 + b"one"),
+    "a bomb as a book": ("a.epub", lambda: zip_bomb(1000)),
 }
 
 
