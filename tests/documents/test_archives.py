@@ -310,6 +310,7 @@ def test_a_sentence_around_a_note_or_a_box_is_one_sentence() -> None:
     assert sentences("tables and frames.odt") == ["Outer", "Inner", "In the box", "Before after"]
     assert sentences("text boxes.docx") == ["In the box", "In the box", "Before and after it"]
     assert sentences("tabs and breaks.docx") == ["Name:", "value", "Next line.", "Last"]
+    assert sentences("fields.docx") == ["Page 3 of this book"]
     assert sentences("breaks and fields.pptx") == ["Page", "Next line"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.documents.sentences import sentence_spans, simple_spans
+from regard.documents.sentences import is_replaced, sentence_spans, simple_spans
 
 TEXTS = st.text(alphabet=list("aB1.!?。！ \t…”)\n¿é中👍"), max_size=60)
 EXAMPLES = {
@@ -48,3 +48,10 @@ def test_long_texts_are_read_in_windows() -> None:
         assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
         if sentence != "word":
             assert [text[start:end] for start, end in spans] == [sentence] * 3000
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"), [((0, 1), False), ((0, 2), True), ((2, 3), True), ((3, 4), False), ((3, 9), True)]
+)
+def test_spans_that_only_touch_do_not_overlap(span: tuple[int, int], expected: bool) -> None:
+    assert is_replaced(span, [(1, 3), (5, 6)]) is expected

@@ -2,6 +2,7 @@
 
 from regard.documents.document import Segment, SegmentTranslation, open_document
 from regard.documents.passage import TemplateDocument
+from regard.documents.segment import join_steps
 
 TEXT = "  One two.  Three!\r\n\r\n\tFour\n12 / 3\n👍\n你好。再见。"
 
@@ -45,3 +46,10 @@ def test_a_sentence_is_not_cut_inside_of_code() -> None:
         ("Use it. `one. Two` is good. Go on.", ["Use it.", "`one. Two` is good.", "Go on."]),
     ):
         assert [item.text for item in open_document(text, language="en").segments] == expected
+
+
+def test_links_through_a_pivot_language_lead_to_the_source() -> None:
+    before = SegmentTranslation("two words", links=((0, 3, 0, 3), (4, 9, 4, 9)), problem="changed-numbers")
+    after = SegmentTranslation("w t", ("alt",), links=((4, 9, 0, 1), (0, 2, 2, 3), (9, 9, 0, 1)))
+    expected = SegmentTranslation("w t", ("alt",), ((4, 9, 0, 1), (0, 3, 2, 3)), problem="changed-numbers")
+    assert join_steps(before, after) == expected
