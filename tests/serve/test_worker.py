@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.errors import UserError
-from regard.serve.worker import CLIENT, Unit, Worker
+from regard.serve.worker import CLIENT, Job, Unit, Worker
 
 
 class Blocked:
@@ -89,6 +89,16 @@ def test_a_full_queue_refuses_and_a_stopped_worker_finishes() -> None:
     blocked.release()
     assert blocked.worker.join()
     assert (waiting.result(), last.result()) == ([2, 4], [6])
+
+
+def test_a_job_has_one_end() -> None:
+    first, done, gone = (Job("key", lambda model, inputs: list(inputs), [1], [1]) for _ in range(3))
+    done.finish(0, "result")
+    assert gone.future.cancel()
+    for job in (first, first, done, gone):
+        job.fail(ValueError(job.number))
+    assert str(first.future.exception(0)) == str(first.number)
+    assert done.future.result(0) == ["result"] and gone.future.cancelled()
 
 
 def test_jobs_fail_with_the_error_of_a_model_that_cannot_be_loaded() -> None:

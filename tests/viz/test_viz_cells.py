@@ -28,6 +28,7 @@ GLYPHS = st.one_of(LETTERS, st.builds(str.__add__, LETTERS, MARKS), EMOJI)
         ("한국", 4),
         ("\u1112\u1161\u11ab", 2),
         ("👍🏽", 2),
+        ("👍\ufe0f🏽", 2),
         ("👨\u200d👩\u200d👧", 2),
         ("🇨🇳🇫🇷", 4),
         ("❤\ufe0f", 2),
