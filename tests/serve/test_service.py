@@ -252,6 +252,16 @@ def test_the_cost_of_an_example_is_its_tokens_times_the_beam(service: Service) -
     assert costs(extra_length=15 * tokens)[:2] == [2 * tokens] * 2, "an eighth of the longest output"
 
 
+def test_a_stopped_service_is_not_ready(tiny_run: TinyRun) -> None:
+    service = make_service({"numbers": tiny_run("translation")}, ["numbers=en:de"])
+    try:
+        run(service.loaded())
+        assert service.ready
+    finally:
+        stop(service)
+    assert not service.ready
+
+
 def test_clients_are_told_apart_by_address_and_key(tiny_app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
     clients: list[bytes] = []
     worker = tiny_app.state.service.runs["numbers"].worker
