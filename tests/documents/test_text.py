@@ -46,6 +46,10 @@ def test_a_sentence_is_not_cut_inside_of_code() -> None:
         ("Use it. `one. Two` is good. Go on.", ["Use it.", "`one. Two` is good.", "Go on."]),
     ):
         assert [item.text for item in open_document(text, language="en").segments] == expected
+    page = open_document("Go home. Press <kbd>Stop it. Then</kbd> now. Yes.", "html", language="en")
+    assert [item.text for item in page.segments] == ["Go home.", "Press Stop it. Then now.", "Yes."]
+    term = open_document("We like Stop now. Go again today.", language="en", glossary={"Stop now. Go again": "Halt"})
+    assert [item.text for item in term.segments] == ["We like Stop now. Go again today."]
 
 
 def test_links_through_a_pivot_language_lead_to_the_source() -> None:
