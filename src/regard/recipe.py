@@ -122,7 +122,7 @@ class Recipe(Settings):
             try:
                 check_source(source, self.fields)
                 if source.repeat and split != "train":
-                    raise SettingError("repeat", f"is for training data; {split} counts every pair once")
+                    raise SettingError("repeat", f"works with training data only; remove this setting from {split}")
             except SettingError as error:
                 raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
         return self

@@ -216,12 +216,12 @@ def test_a_decoder_alone_is_its_paper(decoder: str, expected: tuple[Any, ...]) -
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (dict(decoder="plain", attention="global"), "write attention = none"),
-        (dict(decoder="luong", attention="none"), "write decoder = plain"),
-        (dict(decoder="plain", encoder="both"), "write encoder = backward"),
+        (dict(decoder="plain", attention="global"), 'attention = "none"'),
+        (dict(decoder="luong", attention="none"), 'decoder = "plain"'),
+        (dict(decoder="plain", encoder="both"), 'encoder = "backward"'),
         (dict(decoder="bahdanau", input_feeding=True), "input_feeding = false"),
-        (dict(decoder="bahdanau", score="dot"), "write score = general"),
-        (dict(decoder="bahdanau", query="current"), "write query = previous"),
+        (dict(decoder="bahdanau", score="dot"), 'score = "general"'),
+        (dict(decoder="bahdanau", query="current"), 'query = "previous"'),
     ],
 )
 def test_contradictions_are_refused(wrong: dict[str, Any], message: str) -> None:

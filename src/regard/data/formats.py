@@ -163,7 +163,7 @@ def check_source(source: Source, fields: Fields) -> None:
             raise SettingError(option, f"there is no such setting; {advice}", "unknown-setting")
         if option not in used:
             known = ", ".join(setting for setting in (*settings, *map(column_setting, columns)) if setting in used)
-            message = f"has no effect for {name} data of this task; options: {known or 'none'}"
+            message = f"has no effect on {name} data; remove it (this task uses: {known or 'no options'})"
             raise SettingError(option, message, "unused-setting")
     for field, value in source.columns.items():
         if isinstance(value, list) and field not in fields.several:
@@ -171,7 +171,7 @@ def check_source(source: Source, fields: Fields) -> None:
     names = [(setting, column) for setting, column in source.given_columns() if isinstance(column, str)]
     if name in ("csv", "tsv") and source.header is False:
         if names:
-            raise SettingError(names[0][0], f"{names[0][1]!r}: without a header columns have numbers, from 1")
+            raise SettingError(names[0][0], f"{names[0][1]!r}: without a header, give a number, from 1")
         if fields.headed_tables and not source.columns:
             raise SettingError("header", "without a header, give the columns by number, like text = 1, label = 2")
     src, tgt = (source.columns.get(side) for side in ("src", "tgt"))

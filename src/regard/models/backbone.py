@@ -136,28 +136,28 @@ class LayerSettings(ModelSettings):
     def check(self) -> Self:
         if self.head_dim is None and self.d_model % self.num_heads:
             problem = f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}"
-            raise SettingError("num_heads", f"{problem}; change one of them, or set the size of a head with head_dim")
+            raise SettingError("num_heads", f"{problem}; change one of them, or set the head size with `head_dim`")
         if self.positions == "sinusoidal" and self.d_model % 2:
-            raise SettingError("d_model", f"positions = sinusoidal needs an even d_model, not {self.d_model}")
+            raise SettingError("d_model", f'`positions = "sinusoidal"` needs an even `d_model`, not {self.d_model}')
         if self.relative_positions != "none" and self.positions not in ("sinusoidal", "learned"):
             kind = self.relative_positions
-            problem = f"relative_positions = {kind} needs positions = sinusoidal or learned, not {self.positions}"
-            raise SettingError("relative_positions", f"{problem}; for one kind alone write positions = {kind}")
+            problem = f'`relative_positions = "{kind}"` needs sinusoidal or learned `positions`, not {self.positions}'
+            raise SettingError("relative_positions", f'{problem}; or write only `positions = "{kind}"`')
         if self.attention_positions == "rotary" and self.head_width % 2:
-            raise SettingError("num_heads", f"positions = rotary needs an even head size, not {self.head_width}")
+            raise SettingError("num_heads", f'`positions = "rotary"` needs an even head size, not {self.head_width}')
         if self.attention_positions == "rotary" and self.score not in ("scaled_dot", "dot", "cosine"):
-            problem = f"positions = rotary needs a dot product, not score = {self.score}"
-            raise SettingError("score", f"{problem}; change one of the two, for example to positions = alibi")
+            problem = f'`positions = "rotary"` needs a dot product, not `score = "{self.score}"`'
+            raise SettingError("score", f'{problem}; change one of them, e.g. to `positions = "alibi"`')
         if self.attention_positions == "relative" and self.score != "scaled_dot":
-            problem = f"positions = relative needs score = scaled_dot, not {self.score}"
-            raise SettingError("score", f"{problem}; change one of the two, for example to positions = alibi")
+            problem = f'`positions = "relative"` needs `score = "scaled_dot"`, not {self.score}'
+            raise SettingError("score", f'{problem}; change one of them, e.g. to `positions = "alibi"`')
         if self.positions == "buckets" and self.max_distance <= self.buckets // 2:
-            needed = f"positions = buckets needs more than buckets / 2 = {self.buckets // 2}"
-            problem = f"max_distance = {self.max_distance} leaves no groups of distances; {needed}"
+            needed = f'`positions = "buckets"` needs more than `buckets` / 2 = {self.buckets // 2}'
+            problem = f"{self.max_distance} is too small; {needed}"
             raise SettingError("max_distance", problem)
         if self.combine == "concat" and self.positions in ("rotary", "relative", "alibi", "buckets", "none"):
-            problem = f"combine = concat needs vectors of positions, and positions = {self.positions} has none"
-            raise SettingError("combine", f"{problem}; use combine = add, or positions = sinusoidal or learned")
+            problem = f'`combine = "concat"` needs position vectors; `positions = "{self.positions}"` has none'
+            raise SettingError("combine", f'{problem}; write `combine = "add"`, or sinusoidal or learned `positions`')
         return self
 
     @property

@@ -91,23 +91,25 @@ class RecurrentSettings(ModelSettings):
     @model_validator(mode="after")
     def check(self) -> Self:
         if (self.decoder == "plain") != (self.attention == "none"):
-            instead = "attention = none" if self.decoder == "plain" else "decoder = plain, or attention = global"
-            problem = f"decoder = {self.decoder} cannot have attention = {self.attention}; write {instead}"
+            instead = (
+                '`attention = "none"`' if self.decoder == "plain" else '`decoder = "plain"` or `attention = "global"`'
+            )
+            problem = f'`decoder = "{self.decoder}"` cannot have attention {self.attention}; write {instead}'
             raise SettingError("attention", problem)
         if self.decoder == "plain" and self.encoder == "both":
-            problem = "decoder = plain starts with the last state of an encoder of one direction"
-            raise SettingError("encoder", f"{problem}; write encoder = backward")
+            problem = '`decoder = "plain"` needs an encoder with one direction, whose last state it starts from'
+            raise SettingError("encoder", f'{problem}; write `encoder = "backward"`')
         if self.decoder == "bahdanau" and self.query == "current":
-            problem = "the state of decoder = bahdanau depends on the context"
-            remedy = "write query = previous, or compare both queries with decoder = luong"
+            problem = 'the state of `decoder = "bahdanau"` depends on the context'
+            remedy = 'write `query = "previous"`, or compare both queries with `decoder = "luong"`'
             raise SettingError("query", f"{problem}, so the context cannot depend on this state; {remedy}")
         if self.input_feeding and self.decoder != "luong":
-            problem = f"input_feeding is for decoder = luong, not {self.decoder}"
-            raise SettingError("input_feeding", f"{problem}; write input_feeding = false")
+            problem = f'`input_feeding` needs `decoder = "luong"`, not {self.decoder}'
+            raise SettingError("input_feeding", f"{problem}; write `input_feeding = false`")
         if self.encoder == "both" and self.score in ("dot", "scaled_dot", "cosine") and self.attention != "none":
             wider = "the states of encoder = both are twice as wide as those of the decoder"
-            problem = f"score = {self.score} needs equal sizes, but {wider}"
-            raise SettingError("score", f"{problem}; write score = general, or encoder = backward")
+            problem = f'`score = "{self.score}"` needs equal sizes, but {wider}'
+            raise SettingError("score", f'{problem}; write `score = "general"`, or `encoder = "backward"`')
         return self
 
     @property

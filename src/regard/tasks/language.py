@@ -106,7 +106,7 @@ class LanguageRecipe(Recipe):
         if self.start_from and isinstance(self.model, NGramSettings):
             raise SettingError("start_from", "an n-gram model is counted and cannot start from another run; remove it")
         if self.decoding.search == "mask_predict":
-            raise SettingError("decoding.search", 'mask_predict is a search of translation models; write "sample"')
+            raise SettingError("decoding.search", 'mask_predict works with translation only; write "sample"')
         self.check_length("bptt", "stream", self.training.accumulation)
         return self
 

@@ -113,10 +113,10 @@ class PretrainingRecipe(Recipe):
         """Check settings of different groups against each other."""
         data, model, training = self.data, self.model, self.training
         if training.monitor == "next_sentence_accuracy" and not data.next_sentence:
-            raise SettingError("training.monitor", 'data.next_sentence is false; write "loss"')
+            raise SettingError("training.monitor", 'needs `data.next_sentence = true`; otherwise write "loss"')
         if training.monitor.startswith("masked" if model.causal else "next_token"):
             name = "next_token" if model.causal else "masked"
-            raise SettingError("training.monitor", f"model.causal is {model.causal}; write {name}_perplexity")
+            raise SettingError("training.monitor", f'does not fit model.causal; write "{name}_perplexity"')
         if data.next_sentence and model.segments < 2:
             raise SettingError("model.segments", "data.next_sentence = true needs 2 segments; write 2")
         self.check_length("max_length", "input")

@@ -91,11 +91,9 @@ class TranslationRecipe(Recipe):
         """Check settings of different groups against each other."""
         imported = self.text.kind == "imported"
         if not self.data.train and not imported:
-            raise SettingError("data.train", "must name at least one", "missing-setting")
+            raise SettingError("data.train", "must name at least one source", "missing-setting")
         if self.text.dropout and (self.data.tagged_languages or self.data.placeholders):
-            raise SettingError(
-                "text.dropout", "BPE-dropout does not work with several target languages or placeholders"
-            )
+            raise SettingError("text.dropout", "does not work with several target languages or placeholders; write 0")
         if self.model.shared_vocabulary and not self.text.joint and not imported:
             raise SettingError("model.tie", '"all" needs text.joint = true; otherwise write "output"')
         masked = isinstance(self.model, MaskedSettings)
@@ -103,7 +101,7 @@ class TranslationRecipe(Recipe):
             raise SettingError(
                 "decoding.search",
                 f'"{self.decoding.search}" does not work with model.kind = "{self.model.kind}"; '
-                + ('write "mask_predict"' if masked else "mask_predict works with kind = mask-predict only"),
+                + ('write "mask_predict"' if masked else 'mask_predict needs `model.kind = "mask-predict"`'),
             )
         if masked and self.training.loss != "cross_entropy":
             raise SettingError("training.loss", f'"{self.training.loss}" does not work with kind = "{self.model.kind}"')
