@@ -53,7 +53,7 @@ def test_named_sizes_can_be_changed_in_part() -> None:
     ("wrong", "message"),
     [
         (dict(d_model=30, num_heads=4), "num_heads = 4 does not divide"),
-        (dict(d_model=33, num_heads=3), "even d_model"),
+        (dict(d_model=33, num_heads=3), "even `d_model`"),
         (dict(d_model=36, num_heads=4, positions="rotary"), "even head size"),
         (dict(dropout=1.0), "less than 1"),
     ],
