@@ -142,7 +142,7 @@ def test_json_by_keys_and_numbers(tmp_path: Path) -> None:
     assert found == [{"text": "hi", "label": "greet"}, {"text": "bye", "label": "leave"}]
     found = read(tmp_path, LABELLED_TEXT, content, file="d.json", records="more.oos", text=1, label=2)
     assert found == [{"text": "um", "label": "0"}]
-    assert "one of its lists: train" in refusal(tmp_path, LABELLED_TEXT, content, file="d.json")
+    assert "lists: train" in refusal(tmp_path, LABELLED_TEXT, content, file="d.json")
     assert refused(tmp_path, LABELLED_TEXT, content, file="d.json", records="test") == ("bad-json", "d.json")
     assert 'format = "jsonl"' in refusal(tmp_path, LABELLED_TEXT, '{"text": 1}\n{"text": 2}\n', file="d.json")
     message = refusal(tmp_path, LABELLED_TEXT, content, file="d.json", records="train")

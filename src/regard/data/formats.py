@@ -312,7 +312,7 @@ def read_json_list(files: SourceFiles) -> Iterator[Record]:
     if not isinstance(records, list):
         values = document.items() if isinstance(document, dict) else ()
         lists = [name for name, value in values if isinstance(value, list)]
-        remedy = f"write records = one of its lists: {', '.join(lists)}" if lists else "write a list of objects"
+        remedy = f"set `records` to one of the lists: {', '.join(lists)}" if lists else "write a list of objects"
         raise Location(path).error(f"has no list under {key!r}" if key else "is not a list", remedy, "bad-json")
     for number, value in enumerate(records, 1):
         yield files.record(Location(path, number, key or "record"), value)
@@ -344,7 +344,7 @@ def read_conll(files: SourceFiles) -> Iterator[Record]:
         width = len(rows[0])
         for line, row in enumerate(rows, number):
             if len(row) != width or not all(row):
-                problem = f"has {sum(map(bool, row))} columns, the first line of its sentence {width}"
+                problem = f"has {sum(map(bool, row))} columns, but the first line of the sentence has {width}"
                 remedy = "write a word, a tab and its tag, and a blank line between sentences"
                 raise Location(path, line).error(problem, remedy)
         header = ["words", *[""] * (width - 2), "tags"][:width]
@@ -402,7 +402,7 @@ def read_squad_tokens(files: SourceFiles) -> Iterator[Record]:
         if None in lines:
             short = paths[lines.index(None)]
             problem = f"has {number - 1} lines, and the other files have more"
-            raise Location(short).error(problem, "line n of all three files is one example", "unaligned-files")
+            raise Location(short).error(problem, "make line n of all three files one example", "unaligned-files")
         context, question, span = lines
         location = Location(paths[2], number)
         answer = word_span(context.split(" "), word_numbers(span, location), location)
@@ -445,7 +445,7 @@ def word_numbers(text: str, location: Location) -> list[int]:
     words = text.split()
     numbers = [int(word) for word in words] if all(word.isascii() and word.isdecimal() for word in words) else []
     if not numbers:
-        problem, remedy = f"{text!r} is not a list of word numbers", "an answer is the numbers of its words, like 17 19"
+        problem, remedy = f"{text!r} is not a list of word numbers", "write the numbers of the words, e.g. 17 19"
         raise Record(location, text).error(problem, remedy)
     return numbers
 
@@ -454,7 +454,7 @@ def word_span(words: Sequence[str], numbers: Sequence[int], location: Location) 
     """The answer from the first to the last of the numbered words, and its start among the characters."""
     first, last = min(numbers), max(numbers)
     if first < 0 or last >= len(words):
-        problem, remedy = f"an answer of words {first} to {last} in a text of {len(words)}", "words count from 0"
+        problem, remedy = f"an answer of words {first} to {last} in a text of {len(words)}", "number words from 0"
         raise Record(location, words).error(problem, remedy)
     start = sum(len(word) + 1 for word in words[:first])
     return {"text": " ".join(words[first : last + 1]), "start": start}
