@@ -183,6 +183,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UserError) as error:
             read_marian_binary(written(tmp_path / name, "model.bin", content))
         assert error.value.code == code, name
+    with pytest.raises(UserError) as error:
+        read_marian_binary(written(tmp_path / "npz", "model.npz", b""))
+    assert error.value.code == "damaged-file"
 
 
 def test_damaged_bytes_are_refused_or_read(tmp_path: Path) -> None:

@@ -107,6 +107,11 @@ def test_a_limit_of_epochs_that_is_off_is_none(run: Path) -> None:
     assert read_facts(run).max_epochs == 2.5
 
 
+def test_seconds_that_are_no_number_are_damage(run: Path) -> None:
+    change_progress(run, seconds=float("nan"))
+    assert read_facts(run).state == "damaged"
+
+
 def test_other_states(run: Path) -> None:
     with locked(run):
         assert read_facts(run).state == "in use"

@@ -16,7 +16,8 @@ from regard.errors import UserError
 from regard.files import LOCK, locked
 from regard.run.model import Translator
 from regard.run.run import Run
-from regard.run.train import train
+from regard.run.train import open_folder, train
+from regard.run_files import STORES
 from regard.tasks.registry import build_recipe, load_recipe
 from regard.training.log import Logs
 
@@ -313,3 +314,10 @@ def test_validation_leaves_out_pairs_beyond_the_maximum_length(tmp_path: Path) -
     with pytest.raises(UserError) as error:
         train(recipe, tmp_path / "none", report=quiet, log=Logs())
     assert (error.value.code, error.value.where) == ("no-data", "data.valid")
+
+
+def test_what_a_killed_process_left_in_a_store_is_removed(copied: Path) -> None:
+    left = copied / STORES / "train" / ".digests.json.abc.partial"
+    left.mkdir(parents=True)
+    with open_folder(Run.open(copied).recipe, copied, resume=True):
+        assert not left.exists()

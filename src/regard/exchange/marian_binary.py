@@ -211,7 +211,7 @@ def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:
             tensors = {name: as_linear(name, tensor) for name, tensor in named.items()}
         else:
             config, tensors = read_bin(path.read_bytes())
-    except (ValueError, LookupError, struct.error, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, LookupError, struct.error, OSError, EOFError, zipfile.BadZipFile) as error:
         raise folders.damaged(f"{path} is damaged or is not a model of Marian: {error}", path) from error
     return parse_config(config), {name: tensor for name, tensor in tensors.items() if not name.endswith("_QuantMultA")}
 

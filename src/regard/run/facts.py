@@ -100,6 +100,7 @@ def read_facts(folder: Path) -> Facts:
     names = sorted(path.name for path in (folder / CHECKPOINTS).glob("step-*") if path.is_dir())
     manifest = Manifest.read_or_none(folder / CHECKPOINTS / names[-1] / STATE) if names else None
     progress = _table(manifest.facts, "progress") if manifest else {}
+    progress = progress if math.isfinite(progress.get("seconds") or 0) else {}
     best = f"step-{int(progress.get('best_step') or 0):08d}"
     weights = folder / CHECKPOINTS / (best if best in names else names[-1] if names else "") / MODEL
     return Facts(

@@ -167,7 +167,7 @@ def open_folder(recipe: Recipe, folder: Path, resume: bool, report: Report = pri
     """Lock the folder and open its run, or make one; the lock is held until training ends."""
     check_folder(folder)
     with locked(folder):
-        for part in (folder, folder / STORES, folder / CHECKPOINTS):
+        for part in (folder, folder / STORES, *(folder / STORES).glob("*"), folder / CHECKPOINTS):
             remove_leftovers(part)
         yield begin(recipe, folder, resume or was_restarted(), report)
 

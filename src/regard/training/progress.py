@@ -54,8 +54,11 @@ class TrainingProgress:
         own = {name: value for name, value in values.items() if name != RANDOM_WEIGHTS}
         progress = check_dataclass(own, cls, where)
         window = progress.window
-        if min(progress.step, progress.tokens, progress.validated_step, progress.bad_validations) < 0 or (
-            window and (window.keys() != WINDOW or not all(map(math.isfinite, window.values())))
+        counts = (progress.step, progress.tokens, progress.validated_step, progress.bad_validations)
+        if (
+            min(counts) < 0
+            or not math.isfinite(progress.seconds)
+            or (window and (window.keys() != WINDOW or not all(map(math.isfinite, window.values()))))
         ):
             raise UserError(f"{where} is damaged: it contains impossible numbers", code="damaged-file", where=where)
         if progress.best_loss is None and progress.best_step == progress.validated_step:
