@@ -21,6 +21,7 @@ from regard.run.distill import distill
 from regard.run.run import Run
 from regard.training.averaging import average_checkpoints
 from regard.training.checkpoint import Checkpoints, find_damage, read_weights, step_of
+from regard.work import recall
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files left open by a kill
 
@@ -208,7 +209,11 @@ class Teacher:
     world = SimpleNamespace(device=SimpleNamespace(type="cpu"))
 
     def predict(self, lines: list[str]) -> Iterator[dict[str, str]]:
-        return ({"translation": line[::-1]} for line in lines)
+        turned = recall(lines, lambda: [line[::-1] for line in lines])  # as an engine does for its batches
+        return ({"translation": line} for line in turned)
+
+    def made_from(self) -> dict[str, object]:
+        return {"weights": "w"}
 
 
 @pytest.mark.parametrize("faulty", [killed_everywhere, failed_everywhere])

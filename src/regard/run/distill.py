@@ -84,6 +84,7 @@ def distill(
     """Translate the sources of a split of the run's data into `folder`, or continue there."""
     name = f"{split}.{'-'.join(direction)}" if direction else split
     src, tgt, path = (folder / f"{name}.{ending}" for ending in ("src", "tgt", "manifest.json"))
+    unfinished = folder / f"{tgt.name}{ENDING}"
     given: JsonObject = options | ({"to": direction[1]} if direction else {})
     with locked(folder):
         remove_leftovers(folder)
@@ -93,12 +94,13 @@ def distill(
         if manifest is None:  # written first: it says that the other files are made here
             Manifest(FORMAT, inputs).write(path)
         elif tgt.name in manifest.files and not manifest.damaged(folder):
+            unfinished.unlink(missing_ok=True)  # a kill can leave it behind a finished file
             return Distilled(src, tgt, total, total, direction)
         if not is_source(src, src_sum):
             with replacing(src) as temporary, temporary.open("wb") as stream:
                 stream.writelines(source_lines(translator, split, direction))
         size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
-        with Work(progress, total, folder / f"{tgt.name}{ENDING}", {**translator.made_from(), **inputs}) as work:
+        with Work(progress, total, unfinished, {**translator.made_from(), **inputs}) as work:
             with replacing(tgt) as temporary, temporary.open("wb") as stream, src.open("rb") as lines:
                 sources = (line.removesuffix(b"\n").decode() for line in work.feed(lines))
                 while part := list(islice(sources, size)):
