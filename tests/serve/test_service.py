@@ -102,11 +102,15 @@ def test_a_source_language_that_is_not_identified(tiny_run: TinyRun) -> None:
     languages = {"spanish": ("es", "en", "de"), "english": ("en", "es", "de")}
 
     def detect(texts: Sequence[str], top: int) -> list[list[Detected]]:
-        return [[Detected(code, 0.3) for code in languages[text]] for text in texts]
+        return [[Detected(code, share) for code, share in zip(languages[text], shares, strict=True)] for text in texts]
 
+    shares = (0.95, 0.03, 0.02)
     service = Service({"numbers": model}, settings, detect)
     plans = run(service._plan(request("spanish", "english", source=None, target="en")))
     assert [(plan.direction, plan.run is None) for plan in plans] == [(("pt", "en"), False), (("en", "en"), True)]
+    shares = (0.5, 0.3, 0.2)  # too uncertain to copy the text
+    (plan,) = run(service._plan(request("english", source=None, target="en")))
+    assert plan.direction == ("pt", "en") and plan.run is not None
 
 
 def test_links_are_characters_of_the_whole_text(service: Service) -> None:

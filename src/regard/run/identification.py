@@ -10,7 +10,7 @@ how often it is right, and what it does not know.
 
 import html
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ OTHER = "other"
 """The class of text in none of the languages."""
 MAX_CHARACTERS = 1000
 """The beginning of a text that is read; more text does not change the result."""
+CERTAIN = 0.9
+"""The probability from which a text counts as one in the target language."""
 TAG = re.compile(r"<[^<>]*>")
 CHINESE, LATIN_WORD = "zh", re.compile(r"[A-Za-zÀ-ɏ]+")
 
@@ -71,11 +73,11 @@ def page_words(page: str) -> str:
     return html.unescape(TAG.sub(" ", page))
 
 
-def known_languages(
-    found: Sequence[Detected], known: Collection[str | None], sources: Collection[str]
-) -> list[Detected]:
-    """The detected languages among those that runs know; none if the text is probably in another of `sources`. That is
-    so if the most probable language is not known, and the classifier does not know all of `sources`."""
-    if found and found[0].language not in known and not set(sources) <= {item.language for item in found}:
+def known_languages(found: Sequence[Detected], sources: Sequence[str], target: str | None) -> list[Detected]:
+    """The detected languages that can be translated to `target`; the target itself only if that is certain, because a
+    text in it is copied. None if the text is probably in another of `sources`: the most probable language is not known,
+    and the classifier does not know all of `sources`."""
+    if found and found[0].language not in (*sources, target) and not set(sources) <= {item.language for item in found}:
         return []
-    return [item for item in found if item.language in known]
+    certain = {item.language for item in found if item.confidence >= CERTAIN}
+    return [item for item in found if item.language in (certain if item.language == target else sources)]

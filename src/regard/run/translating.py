@@ -390,7 +390,7 @@ def detect_sources(
     if not languages.directions:
         return [None] * len(texts)
     sources = [source for source, to in languages.pairs if to == target]
-    known = (known_languages(detected, [*sources, target], sources) for detected in identify(texts))
+    known = (known_languages(detected, sources, target) for detected in identify(texts))
     return [detected[0].language if detected else None for detected in known]
 
 

@@ -279,13 +279,13 @@ class Service:
             texts = request.texts
             if request.format == "html":
                 texts = [page_words(text) for text in texts]
-            among = await self._detect_among(texts, [*sources, target] if target else languages.codes, sources)
+            among = await self._detect_among(texts, sources, target)
             chosen = [(found[0].language if found else (sources or [""])[0], found) for found in among]
         directions = [(languages.choose(source, target), detected) for source, detected in chosen]
         return [Plan(self.runs.get(name), (start, end), detected) for (start, end, name), detected in directions]
 
     async def _detect_among(
-        self, texts: Sequence[str], known: Sequence[str], sources: Sequence[str]
+        self, texts: Sequence[str], sources: Sequence[str], target: str | None
     ) -> list[list[Detected]]:
         """The languages of each text among those that the runs know; none if languages cannot be identified."""
         try:
@@ -294,7 +294,7 @@ class Service:
             raise
         except UserError:
             return [[] for _ in texts]
-        return [known_languages(found, known, sources)[:DETECTED] for found in detected]
+        return [known_languages(found, sources, target)[:DETECTED] for found in detected]
 
     # ---- any task ---------------------------------------------------------------------------------------------------
 
