@@ -201,7 +201,7 @@ def test_escapes_follow_the_file() -> None:
     assert translated("a.json", '["café x"]') == '["X CAFÉ"]'
 
 
-@pytest.mark.parametrize(("text", "where"), [('{"a": 1,\n}', "line 2"), ("[" * 100_000, "line 1"), ("", "line 1")])
+@pytest.mark.parametrize(("text", "where"), [('{"a": 1,\n2}', "line 2"), ("[" * 100_000, "line 1"), ("", "line 1")])
 def test_broken_json_is_refused(text: str, where: str) -> None:
     with pytest.raises(UserError) as error:
         open_file("a.json", text.encode())
