@@ -44,8 +44,11 @@ def _mixed(x):
 
 @triton.jit
 def _kept(seed, head, rows, keys, dropout):
-    """1 / (1 - dropout) where a weight is kept, 0 where it is dropped. Seed, head and row are hashed first, which costs
-    little because there are few of them; only the last hash, of row and key, is computed for every weight."""
+    """1 / (1 - dropout) where a weight is kept, 0 where it is dropped.
+
+    Seed, head and row are hashed first, which costs little because there are few of them; only the last hash, of row
+    and key, is computed for every weight.
+    """
     mixed = _mixed(seed.to(tl.uint32)) ^ (seed >> 32).to(tl.uint32)
     row = _mixed(_mixed(mixed + head.to(tl.uint32)) + rows.to(tl.uint32))
     number = _mixed(row[:, None] + keys.to(tl.uint32)[None, :] * 0x9E3779B1)

@@ -219,8 +219,10 @@ def local_window(centres: Tensor, keys: Padded, window: int) -> Tensor:
 
 
 def monotonic_positions(keys: Padded, positions: int | Tensor) -> Tensor:
-    """p_t = t (local-m). One position for all queries, or (W,) -> (B, 1) or (B, W). Where the target is longer than its
-    source, p_t is the last source token, as in the authors' code."""
+    """p_t = t (local-m). One position for all queries, or (W,) -> (B, 1) or (B, W).
+
+    Where the target is longer than its source, p_t is the last source token, as in the authors' code.
+    """
     return (keys.lengths[:, None] - 1).clamp(max=positions)
 
 

@@ -35,8 +35,10 @@ def scaled_dot(q: Tensor, k: Tensor) -> Tensor:
 
 
 def general(q: Tensor, k: Tensor, w: Tensor) -> Tensor:
-    """q^T W k with W (Q, K) (Luong et al. 2015, section 3.1, "general"). W learns which component of a query belongs to
-    which of a key, so the two may differ in size and in meaning."""
+    """q^T W k with W (Q, K) (Luong et al. 2015, section 3.1, "general").
+
+    W learns which component of a query belongs to which of a key, so the two may differ in size and in meaning.
+    """
     return dot(q, F.linear(k, w))
 
 
@@ -65,6 +67,8 @@ def concat(q: Tensor, k: Tensor, w: Tensor, v: Tensor) -> Tensor:
 
 
 def cosine(q: Tensor, k: Tensor) -> Tensor:
-    """q^T k / (|q| |k|), between -1 and 1 (Graves et al. 2014, "Neural Turing Machines", equation 6). Only directions
-    count: a long key gets no higher score. A vector of length 0 scores 0."""
+    """q^T k / (|q| |k|), between -1 and 1 (Graves et al. 2014, "Neural Turing Machines", equation 6).
+
+    Only directions count: a long key gets no higher score. A vector of length 0 scores 0.
+    """
     return dot(F.normalize(q, dim=-1), F.normalize(k, dim=-1))

@@ -25,8 +25,10 @@ MIN_BLOCK = 32
 
 
 def blocks(x: Tensor, size: int, before: int = 0, after: int = 0) -> Tensor:
-    """Cut into overlapping blocks: (B, T, ...) -> (B, blocks, before + size + after, ...), zeros beyond the ends. Block
-    n begins `before` tokens before token n * size."""
+    """Cut into overlapping blocks: (B, T, ...) -> (B, blocks, before + size + after, ...), zeros beyond the ends.
+
+    Block n begins `before` tokens before token n * size.
+    """
     missing = -x.size(1) % size
     padded = F.pad(x, (*(0, 0) * (x.dim() - 2), before, missing + after))
     return padded.unfold(1, before + size + after, size).movedim(-1, 2)

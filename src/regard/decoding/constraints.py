@@ -167,7 +167,9 @@ class StepContext:
 
     def top_k(self, count: int) -> tuple[Tensor, Tensor]:
         """The `count` most likely allowed tokens: log probabilities (B, W, n) and token ids (B, W, n), n >= count.
-        Without constraints only a few symbols are forbidden. Then as many extra candidates replace them."""
+
+        Without constraints only a few symbols are forbidden. Then as many extra candidates replace them.
+        """
         if self.rules.constraints or self.step < self.prefix.max_length:
             return top_k(self.log_probs(), count)
         logits, forbidden = self.logits.float(), self.rules.symbols.never_produced

@@ -39,8 +39,11 @@ def length_penalty(length: Tensor, alpha: float) -> Tensor:
 
 
 def should_compact(done: Tensor) -> bool:
-    """True if the sentences that are `done` (B,) should be removed from the batch now. Removing them copies the states
-    of all other sentences, which costs about half a step. So the search waits until an eighth of the batch is done."""
+    """True if the sentences that are `done` (B,) should be removed from the batch now.
+
+    Removing them copies the states of all other sentences, which costs about half a step. So the search waits until an
+    eighth of the batch is done.
+    """
     count = int(done.sum())
     return count > 0 and 8 * count >= len(done)
 

@@ -79,8 +79,10 @@ def sample(
     prefixes: Sequence[Sequence[int]] | None = None,
     sentence_ids: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """`samples` hypotheses for each sentence, best score first; `sentence_ids` are indices in the whole corpus. The log
-    probability of a hypothesis is that of the model, not that of the filtered distribution."""
+    """`samples` hypotheses for each sentence, best score first; `sentence_ids` are indices in the whole corpus.
+
+    The log probability of a hypothesis is that of the model, not that of the filtered distribution.
+    """
     sentence_ids = range(len(max_new_tokens)) if sentence_ids is None else sentence_ids
     if len(sentence_ids) != len(max_new_tokens):
         raise ValueError(f"{len(sentence_ids)} sentence_ids for {len(max_new_tokens)} sentences")

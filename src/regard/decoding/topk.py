@@ -20,8 +20,10 @@ BLOCK = 2**17
 
 
 def top_k_log_probs(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`logits` (..., V) -> log P of the `count` most likely tokens, best first, and their ids, (..., count) each. Only
-    these are normalised: log P(y) = logit(y) - log sum exp(logits)."""
+    """`logits` (..., V) -> log P of the `count` most likely tokens, best first, and their ids, (..., count) each.
+
+    Only these are normalised: log P(y) = logit(y) - log sum exp(logits).
+    """
     rows = logits.flatten(0, -2)
     size = max(1, BLOCK // rows.size(1)) if rows.device.type == "cpu" else len(rows)
     blocks = []

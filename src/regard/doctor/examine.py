@@ -33,8 +33,10 @@ def examine(
     quick: bool = False,
     progress: CheckProgress | None = None,
 ) -> Iterator[Check]:
-    """Check a recipe before training. Nothing is written but into a temporary folder. `folder` is the folder of the
-    run. `quick` reads only the beginning of the files and trains nothing."""
+    """Check a recipe before training. Nothing is written but into a temporary folder.
+
+    `folder` is the folder of the run. `quick` reads only the beginning of the files and trains nothing.
+    """
     name = Message("recipe")
     lines: list[str] = []
     try:

@@ -205,8 +205,11 @@ def _first_names(names: list[str]) -> str:
 
 
 def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
-    """A model that can learn at all overfits one small batch, without dropout and label smoothing. The optimizer is
-    Adam, whatever the recipe has. The learning rate is lower for wide and deep models, which diverge first."""
+    """A model that can learn at all overfits one small batch, without dropout and label smoothing.
+
+    The optimizer is Adam, whatever the recipe has. The learning rate is lower for wide and deep models, which diverge
+    first.
+    """
     name, batch, task = Message("overfit"), dry.small_batch, dry.plain_task
     model, settings = dry.new_model(plain=True).train(), dry.recipe.model
     peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers

@@ -73,7 +73,9 @@ def planned_steps(dry: DryRun) -> tuple[TrainingSettings, float]:
 
 def check_schedule(dry: DryRun) -> Check:
     """The warm-up ends before training does, the learning rate is usual, and the data are read once and not too often.
-    If it is not known how many examples there are, the number of epochs is an upper bound and is not judged."""
+
+    If it is not known how many examples there are, the number of epochs is an upper bound and is not judged.
+    """
     (settings, epoch), counted, d_model = planned_steps(dry), dry.survey.counted, dry.recipe.model.d_model
     epochs = settings.max_steps / epoch
     known = Message("{epochs:,.1f} epochs of {steps:,.0f} steps", epochs=epochs, steps=epoch)
@@ -166,8 +168,10 @@ def saved_sizes(dry: DryRun, model: nn.Module, batch: Batch) -> list[int]:
 
 
 def peak_on_gpu(dry: DryRun, model: nn.Module, batch: Batch) -> int:
-    """The peak of a forward and backward pass without the gradients themselves. With accumulation there is a second
-    pass, which has the gradients of the first one in memory."""
+    """The peak of a forward and backward pass without the gradients themselves.
+
+    With accumulation there is a second pass, which has the gradients of the first one in memory.
+    """
     device = dry.world.device
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

@@ -104,8 +104,10 @@ def survey(
 
 
 def _examples(result: Survey, data: SplitExamples, split: str, limit: int | None) -> Iterator[Example]:
-    """The examples of all sources; with `limit`, about equally many of each. They are from all parts of a source of
-    known length, and else from its beginning."""
+    """The examples of all sources; with `limit`, about equally many of each.
+
+    They are from all parts of a source of known length, and else from its beginning.
+    """
     share = None if limit is None else max(1, limit // max(1, len(data.sources[split])))
     for source in data.sources[split]:
         if isinstance(source, Sequence):

@@ -46,8 +46,10 @@ def readable_engine(models: Sequence[Any], symbols: Symbols, device: torch.devic
 
 
 def fastest_engine(models: Sequence[Any], symbols: Symbols, device: torch.device) -> Engine:
-    """The fastest engine with the same results: CUDA graphs on a GPU, fused weights on a CPU. A model with a part that
-    the fast engines do not know, or with hooks, runs in the reference engine."""
+    """The fastest engine with the same results: CUDA graphs on a GPU, fused weights on a CPU.
+
+    A model with a part that the fast engines do not know, or with hooks, runs in the reference engine.
+    """
     if not all(isinstance(model, Transformer) and model.is_standard for model in models):
         return readable_engine(models, symbols, device)
     if device.type == "cuda" and len(models) == 1 and kernels_available():

@@ -240,8 +240,10 @@ class FusedState:
     length: int = 0
 
     def reorder(self, parents: Tensor) -> "FusedState":
-        """`parents` (B, W): hypothesis w of sentence b continues parents[b, w]. Hypotheses that differ from the first
-        token on (samples) get one tree each; others are branches of one tree."""
+        """`parents` (B, W): hypothesis w of sentence b continues parents[b, w].
+
+        Hypotheses that differ from the first token on (samples) get one tree each; others are branches of one tree.
+        """
         sentences, trees = len(parents), self.cache.trees
         if not self.length:
             cache = self.cache.new_trees(parents.numel())

@@ -142,7 +142,9 @@ class MaskPredict:
 
 def top_lengths(log_p: Tensor, minimum: Tensor, maximum: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The `count` most likely lengths of each sentence from `minimum` to `maximum` (B,), by log P(N | X) (B, L).
-    Returns R of them: index of the sentence, length, log P. There are fewer if the bounds allow fewer."""
+
+    Returns R of them: index of the sentence, length, log P. There are fewer if the bounds allow fewer.
+    """
     check_no_nan(log_p[:, 0])
     lengths = torch.arange(log_p.size(1), device=log_p.device)
     allowed = (lengths >= minimum[:, None]) & (lengths <= maximum[:, None])

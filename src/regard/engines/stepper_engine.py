@@ -21,8 +21,10 @@ from regard.decoding.stepper import S, Stepper, Symbols
 
 
 class StepperEngine(Generic[S]):
-    """A model, an ensemble or any other stepper on its `device`, searched by `decoding.search.decode`. `observe` sees
-    every step of a beam search."""
+    """A model, an ensemble or any other stepper on its `device`, searched by `decoding.search.decode`.
+
+    `observe` sees every step of a beam search.
+    """
 
     def __init__(
         self, stepper: Stepper[Tokens, S], symbols: Symbols, device: torch.device, observe: BeamObserver | None = None

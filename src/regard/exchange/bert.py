@@ -158,8 +158,10 @@ def write_bert(folder: Path, settings: BertSettings, weights: Tensors, tokenizer
 def write_finetuned(
     folder: Path, model: FineTunedBert, tokenizer: BertTokenizer, max_length: int | None = None
 ) -> None:
-    """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`. `max_length` is the
-    number of tokens that its tokenizer truncates texts to; default: all positions of the model."""
+    """Write a new folder that `transformers` reads; weights are named as in `EncoderWithHead`.
+
+    `max_length` is the number of tokens that its tokenizer truncates texts to; default: all positions of the model.
+    """
     head, settings, outputs = model.head, model.settings, len(model.weights["head.bias"])
     weights = {re.sub(r"^encoder\.", "bert.", name): tensor for name, tensor in model.weights.items()}
     weights = {name: tensor for name, tensor in weights.items() if head.pooled or not name.startswith(POOLER)}

@@ -179,8 +179,10 @@ def pop_tensors(
     path: Path,
     optional: Sequence[str] = (),
 ) -> Tensors:
-    """Remove the expected weights, which the file names by `name_of`; return them by our names. A module whose prefix
-    is in `optional` may be missing completely."""
+    """Remove the expected weights, which the file names by `name_of`; return them by our names.
+
+    A module whose prefix is in `optional` may be missing completely.
+    """
     popped = {name: pop_tensor(tensors, name_of(name), shape, path) for name, shape in expected.items()}
     weights = {name: tensor for name, tensor in popped.items() if tensor is not None}
     absent = tuple(module for module in optional if not any(name.startswith(module) for name in weights))
@@ -255,7 +257,9 @@ class ModelFiles:
 
 def open_model(model: Path | ModelFiles, allow_pickle: bool = False, weights: Path | None = None) -> ModelFiles:
     """Read a folder, with the weights of the file `weights` or of the first that is found; what is read already stays.
-    With `allow_pickle` the weights may be in pytorch_model.bin."""
+
+    With `allow_pickle` the weights may be in pytorch_model.bin.
+    """
     if isinstance(model, ModelFiles):
         return model
     config, path = read_config(model / CONFIG), weights or find_weights(model, allow_pickle)

@@ -498,8 +498,10 @@ def write_onnx(path: Path, graph: Graph, quantization: str) -> None:
 
 
 def trimmed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program without weights that it does not use, and without the lines of code that it was made from. An encoder
-    does not use the weights of the decoder. Lines of code name files of this machine."""
+    """The program without weights that it does not use, and without the lines of code that it was made from.
+
+    An encoder does not use the weights of the decoder. Lines of code name files of this machine.
+    """
     nodes = {node.name: node for node in program.graph.nodes}
     specs = program.graph_signature.input_specs
     for spec in [spec for spec in specs if spec.kind == InputKind.PARAMETER and not nodes[spec.arg.name].users]:

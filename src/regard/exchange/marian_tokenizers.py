@@ -103,8 +103,10 @@ def read_vocab_json(path: Path, size: int) -> dict[str, int]:
 def reorder_tokens(
     token_ids: dict[str, int], models: Sequence[SentencePieceModel], start: int | None
 ) -> tuple[list[str], list[int]]:
-    """The tokens in our order, and the row of each: special tokens first, then the others in their order. Subwords of
-    the SentencePiece models without an id are read as <unk>, so they have its row."""
+    """The tokens in our order, and the row of each: special tokens first, then the others in their order.
+
+    Subwords of the SentencePiece models without an id are read as <unk>, so they have its row.
+    """
     pad, end, unknown = token_ids["<pad>"], token_ids["</s>"], token_ids[UNKNOWN]
     first = [pad, pad if start is None else start, end]
     others = {token: row for token, row in sorted(token_ids.items(), key=lambda item: item[1]) if row not in first}

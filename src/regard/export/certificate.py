@@ -46,8 +46,10 @@ UNBOUNDED = ("TER", "exact match")
 
 
 def default_bounds(search: float, quantization: str, examples: int) -> Bounds:
-    """The bounds for a type of weights. `search` is the largest bound for the recipe's search. With few examples, one
-    of them may change a score."""
+    """The bounds for a type of weights.
+
+    `search` is the largest bound for the recipe's search. With few examples, one of them may change a score.
+    """
     bounds = INT8 if "int8" in quantization else HALF if "16" in quantization else EXACT
     return replace(bounds, search=min(bounds.search, search), score=max(bounds.score, 100 / max(1, examples)))
 
@@ -82,8 +84,10 @@ class Certificate:
 
     @classmethod
     def read(cls, folder: Path) -> "tuple[Certificate, object]":
-        """The certificate in a folder without its bounds, and what identifies the exported weights. A UserError if a
-        file of the export is missing or was changed. Bounds are not read: a check chooses its own."""
+        """The certificate in a folder without its bounds, and what identifies the exported weights.
+
+        A UserError if a file of the export is missing or was changed. Bounds are not read: a check chooses its own.
+        """
         path = folder / CERTIFICATE
         manifest = Manifest.read(path)
         manifest.check_version(FORMAT, path)

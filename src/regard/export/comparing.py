@@ -70,8 +70,10 @@ class RecordingModel(nn.Module):
 def compare_searches(
     target: Target, engine: nn.Module | Engine, exported: Any, examples: Sequence[Example]
 ) -> Comparison:
-    """Compare models that write a text: greedy, and with the recipe's search if it is a beam search. Without the loop
-    guard, which other libraries do not have."""
+    """Compare models that write a text: greedy, and with the recipe's search if it is a beam search.
+
+    Without the loop guard, which other libraries do not have.
+    """
     task, identical = target.trained.task, {}
     settings = task.recipe.decoding
     recorder = PairRecordingEngine(as_engine(engine, target.trained.symbols))

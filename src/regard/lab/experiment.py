@@ -140,8 +140,10 @@ class _Means(dict[X, object]):
 
 
 def above(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> bool:
-    """True if every seed of `first` exceeds every seed of `second` by more than `by`. With three seeds each, this
-    happens by chance once in C(6, 3) = 20 times if there is no difference."""
+    """True if every seed of `first` exceeds every seed of `second` by more than `by`.
+
+    With three seeds each, this happens by chance once in C(6, 3) = 20 times if there is no difference.
+    """
     return min(first) > max(second) + by
 
 

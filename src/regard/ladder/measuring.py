@@ -111,8 +111,10 @@ def decoding_speed(model: Model, examples: Sequence[Example], options: JsonObjec
 def measure_attention(
     translator: Translator, test_split: str, measurement: Measurement, search: JsonObject
 ) -> JsonObject:
-    """How well attention aligns words, and pictures of it; the head is chosen on the validation set, not on the test. A
-    model without cross-attention has no alignment."""
+    """How well attention aligns words, and pictures of it; the head is chosen on the validation set, not on the test.
+
+    A model without cross-attention has no alignment.
+    """
     task, count = translator.task, measurement.aligned
     valid, test = (
         gold_alignments(split_sources(task.recipe, split)) or list(task.read(split)) for split in ("valid", test_split)

@@ -89,8 +89,10 @@ def residual_around(sublayer: nn.Module, residual: Callable[[], Residual]) -> Re
 
 
 class EncoderLayer(nn.Module):
-    """Transformer encoder layer: self-attention, then a position-wise feed-forward network; one may be left out. With a
-    causal attention pattern it is the layer of a decoder without a source: a language model."""
+    """Transformer encoder layer: self-attention, then a position-wise feed-forward network; one may be left out.
+
+    With a causal attention pattern it is the layer of a decoder without a source: a language model.
+    """
 
     attention: MultiHeadAttention
     feedforward: FeedForward
@@ -141,7 +143,9 @@ class DecoderLayerState:
 
 class DecoderLayer(nn.Module):
     """Transformer decoder layer: causal self-attention, attention to the memory, then a feed-forward network.
-    Self-attention and the feed-forward network may be left out; a recurrent unit may replace self-attention."""
+
+    Self-attention and the feed-forward network may be left out; a recurrent unit may replace self-attention.
+    """
 
     attention: MultiHeadAttention
     feedforward: FeedForward

@@ -33,8 +33,10 @@ class OutputProjection:
         return F.linear(*self.without_bias())
 
     def without_bias(self) -> tuple[Tensor, Tensor]:
-        """Hidden states and matrix whose product are the logits: x W^T + b = [x; 1] [W b]^T. Seven zeros follow the
-        one, so that rows stay a multiple of 8 numbers long, which fast matrix products need."""
+        """Hidden states and matrix whose product are the logits: x W^T + b = [x; 1] [W b]^T.
+
+        Seven zeros follow the one, so that rows stay a multiple of 8 numbers long, which fast matrix products need.
+        """
         if self.bias is None:
             return self.hidden, self.weight
         hidden = F.pad(F.pad(self.hidden, (0, 1), value=1.0), (0, 7))
@@ -43,7 +45,9 @@ class OutputProjection:
 
 class TokenEmbedding(nn.Module):
     """A matrix (V, D) that embeds tokens and, transposed, gives logits; a bias (V,) may be added to the logits.
-    Embeddings are multiplied by `scale`, sqrt(D) by default."""
+
+    Embeddings are multiplied by `scale`, sqrt(D) by default.
+    """
 
     def __init__(self, vocabulary: int, d_model: int, bias: bool = False, scale: float | None = None) -> None:
         super().__init__()

@@ -13,15 +13,19 @@ FILL = {Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_}
 
 @contextmanager
 def on_meta() -> Iterator[None]:
-    """Build modules on the meta device, without initialisation. torch computes random values on this device with its
-    compiler, which takes a second to import."""
+    """Build modules on the meta device, without initialisation.
+
+    torch computes random values on this device with its compiler, which takes a second to import.
+    """
     with torch.device("meta"), _SkipInitialization():
         yield
 
 
 def allocate(model: nn.Module) -> nn.Module:
     """Give every tensor on the meta device memory on the CPU, with any values; other tensors stay as they are.
-    `Module.to_empty` does this for all tensors, and imports torch's compiler."""
+
+    `Module.to_empty` does this for all tensors, and imports torch's compiler.
+    """
     return model._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype) if tensor.is_meta else tensor)
 
 

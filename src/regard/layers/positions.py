@@ -203,8 +203,10 @@ def slopes(num_heads: int) -> list[float]:
 
 
 class Buckets(Positions):
-    """A learned bias for each head and bucket of distances (Raffel et al. 2020, section 2.1: T5). All layers of a stack
-    share one table; a stack that is causal has another one."""
+    """A learned bias for each head and bucket of distances (Raffel et al. 2020, section 2.1: T5).
+
+    All layers of a stack share one table; a stack that is causal has another one.
+    """
 
     def __init__(self, num_heads: int, buckets: int, max_distance: int) -> None:
         super().__init__()
@@ -255,8 +257,10 @@ def bucket_of(distances: Tensor, buckets: int, max_distance: int, causal: bool) 
 
 
 class Both(Positions):
-    """Absolute and relative positions in one model: vectors with the embeddings, and distances in self-attention. Shaw
-    et al. 2018, abstract: sinusoids beside their relative positions do not improve translations further."""
+    """Absolute and relative positions in one model: vectors with the embeddings, and distances in self-attention.
+
+    Shaw et al. 2018, abstract: sinusoids beside their relative positions do not improve translations further.
+    """
 
     def __init__(self, absolute: Positions, relative: Positions) -> None:
         super().__init__()

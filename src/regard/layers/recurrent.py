@@ -82,7 +82,9 @@ def lstm_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
 @dataclass(frozen=True)
 class Cell:
     """A kind of recurrent cell: its step, number of gates, number of state vectors, and torch's module for its weights.
-    `has_kernel` is False if torch's module computes another cell: then the loop over the tokens is used."""
+
+    `has_kernel` is False if torch's module computes another cell: then the loop over the tokens is used.
+    """
 
     step: Callable[[Tensor, Hidden, Tensor, Tensor], Hidden]
     gates: int

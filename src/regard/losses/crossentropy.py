@@ -47,8 +47,10 @@ class Loss:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0, ignore: int = 0) -> Loss:
-    """logits (*, V) against labels (*); positions labelled `ignore` (padding) do not count. This is the reference;
-    training computes the same without all logits in memory (projected.py)."""
+    """logits (*, V) against labels (*); positions labelled `ignore` (padding) do not count.
+
+    This is the reference; training computes the same without all logits in memory (projected.py).
+    """
     log_p, mask = F.log_softmax(to_float32(logits), dim=-1), labels != ignore
     nll = -(log_p.gather(-1, labels.masked_fill(~mask, 0)[..., None])[..., 0] * mask).sum()
     uniform = -(log_p.mean(dim=-1) * mask).sum()

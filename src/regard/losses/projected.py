@@ -51,8 +51,10 @@ def projected_cross_entropy(
 def projected_r_drop(
     projection: OutputProjection, labels: Tensor, strength: float, smoothing: float = 0.0, ignore: int = 0
 ) -> Loss:
-    """Mean cross-entropy of two passes plus their divergence (Liang et al. 2021, equation 4, halved). The hidden states
-    hold both passes one after the other along the first dimension; labels are those of one pass."""
+    """Mean cross-entropy of two passes plus their divergence (Liang et al. 2021, equation 4, halved).
+
+    The hidden states hold both passes one after the other along the first dimension; labels are those of one pass.
+    """
     hidden, weight = projection.without_bias()
     visit = partial(paired, smoothing=smoothing, strength=strength, ignore=ignore)
     return _projected(hidden.reshape(2, -1, hidden.size(-1)), weight, labels.flatten(), visit, ignore)

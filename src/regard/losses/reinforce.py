@@ -45,8 +45,10 @@ def reinforce(
     discount: float = DISCOUNT,
     ignore: int = 0,
 ) -> Loss:
-    """Add the REINFORCE terms of the samples of a projection to its loss. Where `loss` is the mean of several passes
-    over the same sentences (R-Drop), labels (B, T) are those of one."""
+    """Add the REINFORCE terms of the samples of a projection to its loss.
+
+    Where `loss` is the mean of several passes over the same sentences (R-Drop), labels (B, T) are those of one.
+    """
     samples = projection.samples
     assert samples is not None, "the decoder sampled no alignments"
     hidden, weight = projection.without_bias()  # (B, T, D), (V, D)

@@ -25,8 +25,10 @@ Links = frozenset[tuple[int, int]]
 
 
 def entropy(weights: npt.ArrayLike) -> Array:
-    """(..., T, S) -> (..., T), in nats: 0 for one word, ln S for uniform attention. Rows are normalised to sum to one,
-    since those of local attention may not; an empty row has entropy 0."""
+    """(..., T, S) -> (..., T), in nats: 0 for one word, ln S for uniform attention.
+
+    Rows are normalised to sum to one, since those of local attention may not; an empty row has entropy 0.
+    """
     a = np.asarray(weights, dtype=np.float64)
     total = a.sum(axis=-1, keepdims=True)
     a = np.divide(a, total, out=np.zeros_like(a), where=total > 0)

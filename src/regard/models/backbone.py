@@ -67,8 +67,10 @@ P = TypeVar("P", bound=Callable[["LayerSettings"], Positions])
 
 
 def register_positions(name: str) -> Callable[[P], P]:
-    """Add a position encoding: use `@register_positions("name")` on a subclass of `Positions`. Its constructor takes
-    the settings of the model. Models with it run in the reference engine."""
+    """Add a position encoding: use `@register_positions("name")` on a subclass of `Positions`.
+
+    Its constructor takes the settings of the model. Models with it run in the reference engine.
+    """
     return POSITIONS.adder(name)
 
 

@@ -166,8 +166,11 @@ class Convolutional(nn.Module):
 
 
 def build_embedding(vocabulary: int, d_embedding: int) -> TokenEmbedding:
-    """Token embeddings from N(0, 0.1), not scaled (section 3.5). The layers keep the variance of their input. So the
-    dot products of attention, which are not divided by sqrt(E), are small enough for a softmax at the start."""
+    """Token embeddings from N(0, 0.1), not scaled (section 3.5).
+
+    The layers keep the variance of their input. So the dot products of attention, which are not divided by sqrt(E), are
+    small enough for a softmax at the start.
+    """
     embedding = TokenEmbedding(vocabulary, d_embedding, scale=1.0)
     nn.init.normal_(embedding.weight, std=INIT_STD)
     return embedding

@@ -59,8 +59,10 @@ class LanguageSearchState:
 
 
 class StatefulLanguageModel(nn.Module, ABC):
-    """A language model that passes a state from segment to segment. A segment of one token is a step of a search, so
-    `forward` serves training, scoring and generation."""
+    """A language model that passes a state from segment to segment.
+
+    A segment of one token is a step of a search, so `forward` serves training, scoring and generation.
+    """
 
     is_stateful = True
 

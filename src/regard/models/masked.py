@@ -70,8 +70,11 @@ class MaskedSettings(TransformerSettings):
 
 
 class LengthAwareEmbedding(nn.Module):
-    """A token embedding that also embeds the LENGTH token. Row n of `lengths` (L, D) is the output vector of a length
-    of n tokens. No text has a length of 0, so row 0 is the embedding of the LENGTH token."""
+    """A token embedding that also embeds the LENGTH token.
+
+    Row n of `lengths` (L, D) is the output vector of a length of n tokens. No text has a length of 0, so row 0 is the
+    embedding of the LENGTH token.
+    """
 
     def __init__(self, words: TokenEmbedding, lengths: TokenEmbedding) -> None:
         super().__init__()

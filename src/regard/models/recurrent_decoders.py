@@ -109,8 +109,10 @@ QUERIES: dict[str, Query] = {"previous": previous_state, "current": current_stat
 
 
 class LuongDecoder(NoAttentionDecoder):
-    """Attention of the new state; state and context are combined to the attentional vector a_t. `query` may choose the
-    previous state instead; nothing else changes."""
+    """Attention of the new state; state and context are combined to the attentional vector a_t.
+
+    `query` may choose the previous state instead; nothing else changes.
+    """
 
     def __init__(
         self, stack: RecurrentStack, source_attention: SourceAttention, memory_size: int, query: Query = current_state

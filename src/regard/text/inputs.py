@@ -83,7 +83,9 @@ class InputTokenizer(Tokenizer):
         truncate: Literal["longer", "first", "second"] = "longer",
     ) -> TextInput:
         """Make the input of one text or two, of at most `max_length` tokens; `truncate` says which text loses its end.
-        If the text that may not be truncated is too long, a ValueError is raised."""
+
+        If the text that may not be truncated is too long, a ValueError is raised.
+        """
         length = len(first) + len(second or ())
         start, between, end = self.frame
         if max_length is not None:

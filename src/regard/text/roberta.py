@@ -32,8 +32,10 @@ class RobertaTokenizer(ByteLevelInputTokenizer, MaskedTokenizer):
     def __init__(
         self, entries: Sequence[str], merges: Sequence[Merge], prefix: bool = False, wide_mask: bool = True
     ) -> None:
-        """`entries` are the tokens by id, written in byte symbols; `prefix` adds a space before every text. With
-        `wide_mask` <mask> includes the space before it, as in the models of the authors."""
+        """`entries` are the tokens by id, written in byte symbols; `prefix` adds a space before every text.
+
+        With `wide_mask` <mask> includes the space before it, as in the models of the authors.
+        """
         self.entries = list(entries)
         ids = index_tokens(self.entries, SPECIALS)
         self.cls, self.pad, self.sep, self.unk, self.mask = (ids[token] for token in SPECIALS)

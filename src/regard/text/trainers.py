@@ -293,8 +293,11 @@ def choose_characters(counts: dict[str, int], max_characters: int, min_frequency
 
 
 def learn_vocabulary(counts: dict[str, int], characters: list[str], settings: BertTextSettings) -> list[str]:
-    """Learn the tokens, in the order of their ids. The characters are given to the trainer as special tokens. Otherwise
-    it would number them in the order of a hash table, and equal lines would give different vocabularies."""
+    """Learn the tokens, in the order of their ids.
+
+    The characters are given to the trainer as special tokens. Otherwise it would number them in the order of a hash
+    table, and equal lines would give different vocabularies.
+    """
     if settings.merge_by == "likelihood":
         room = settings.vocab_size - len(bert.SPECIALS) - len(characters)
         words = {tuple(spell(word)): count for word, count in counts.items()}

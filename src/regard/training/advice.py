@@ -31,8 +31,11 @@ class Advice(NamedTuple):
 
 
 def advise(settings: TrainingSettings, d_model: int, epoch: float | None, fine_tuning: bool) -> list[Advice]:
-    """Warnings about warm-up, learning rate and number of epochs. `settings` are in steps (`in_steps`), `epoch` is the
-    number of steps of an epoch if it is known, and `fine_tuning` is True if the weights are those of another run."""
+    """Warnings about warm-up, learning rate and number of epochs.
+
+    `settings` are in steps (`in_steps`), `epoch` is the number of steps of an epoch if it is known, and `fine_tuning`
+    is True if the weights are those of another run.
+    """
     warnings = [
         _warmup(settings),
         _rate(settings, d_model, fine_tuning) if settings.optimizer == "adam" else None,

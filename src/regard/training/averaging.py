@@ -57,8 +57,10 @@ class Ema:
 
 
 def average_checkpoints(paths: Sequence[Path]) -> Tensors:
-    """Average every floating-point tensor, summed in float64; other tensors must be equal. Only one checkpoint is in
-    memory at a time, beside the sum."""
+    """Average every floating-point tensor, summed in float64; other tensors must be equal.
+
+    Only one checkpoint is in memory at a time, beside the sum.
+    """
     if not paths:
         raise UserError("the run has no checkpoints to average", "train the run first", code="no-checkpoint")
     first = read_weights(paths[0])

@@ -62,8 +62,10 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
-    """Clip the gradients to the global norm `max_norm` (0: no clipping); return the norm before clipping. The norm also
-    detects gradients that are not finite, so it is always computed; it stays on the device."""
+    """Clip the gradients to the global norm `max_norm` (0: no clipping); return the norm before clipping.
+
+    The norm also detects gradients that are not finite, so it is always computed; it stays on the device.
+    """
     trainable = [parameter for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm([p.grad for p in trainable if p.grad is not None])
     if max_norm:

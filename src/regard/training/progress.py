@@ -106,8 +106,11 @@ class TrainingProgress:
 
 
 class LogAccumulator:
-    """Sums since the last line of the log. They stay on the device, so that no step waits for them. They are part of a
-    checkpoint, so that a line across an interruption equals the line of an uninterrupted run."""
+    """Sums since the last line of the log.
+
+    They stay on the device, so that no step waits for them. They are part of a checkpoint, so that a line across an
+    interruption equals the line of an uninterrupted run.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -22,8 +22,10 @@ RECURRENT_STATE = "carried:"  # the recurrent state of the task
 
 
 class TrainingState:
-    """The state of one model in training. A resumed run equals an uninterrupted one to the bit. The state of random
-    generators is not saved, because every step seeds them by its number."""
+    """The state of one model in training. A resumed run equals an uninterrupted one to the bit.
+
+    The state of random generators is not saved, because every step seeds them by its number.
+    """
 
     def __init__(
         self,

@@ -50,8 +50,10 @@ class EagerStep(Generic[B]):
         return sums, norm
 
     def seed(self, micro_batch: int) -> None:
-        """Seed dropout by the step and the number of the micro-batch in the whole step. So neither an interruption nor
-        another number of ranks changes it."""
+        """Seed dropout by the step and the number of the micro-batch in the whole step.
+
+        So neither an interruption nor another number of ranks changes it.
+        """
         seed_everything(self.world.seed, "step", self.state.progress.step, micro_batch)
 
     def backward(self, batch: B, scale: float | Tensor) -> Tensor:

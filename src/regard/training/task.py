@@ -87,8 +87,10 @@ class Trainable(Protocol[B_contra]):
 
 @runtime_checkable
 class Stateful(Protocol):
-    """A task that carries recurrent state across batches (truncated BPTT); checkpoints include the state. Rank r
-    computes the micro-batches r * accumulation, r * accumulation + 1, ... of every step; each has its own state."""
+    """A task that carries recurrent state across batches (truncated BPTT); checkpoints include the state.
+
+    Rank r computes the micro-batches r * accumulation, r * accumulation + 1, ... of every step; each has its own state.
+    """
 
     recurrent_state: dict[str, Tensor]
     """By `micro-batch.name`, for the micro-batches of this process. The task writes it; resuming restores it."""

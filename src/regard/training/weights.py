@@ -38,8 +38,10 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
 
 
 def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
-    """Raise a UserError if weights do not have the shapes of a model, which may be on the meta device. A model that has
-    more parameters than the file is refused before memory is allocated for it."""
+    """Raise a UserError if weights do not have the shapes of a model, which may be on the meta device.
+
+    A model that has more parameters than the file is refused before memory is allocated for it.
+    """
     state = model.state_dict()
     for name in sorted(weights.keys() & state.keys()):
         ours, theirs = state[name], weights[name]
@@ -82,8 +84,10 @@ def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
 
 
 def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> None:
-    """Load the moments that `moments_of` returned; the order of parameters may differ. Moments of another optimizer are
-    left out: a run can continue with another one."""
+    """Load the moments that `moments_of` returned; the order of parameters may differ.
+
+    Moments of another optimizer are left out: a run can continue with another one.
+    """
     known = {"momentum_buffer"} if isinstance(optimizer, SGD) else {"exp_avg", "exp_avg_sq", "step"}
     parameters = dict(model.named_parameters())
     names = {parameter: name for name, parameter in parameters.items()}

@@ -48,8 +48,10 @@ def tokens_of(ids: Tensor, layout: type[Padded]) -> Tokens:
 
 
 def leak(encoder: TransformerEncoder, ids: Tensor, method: str) -> list[float]:
-    """For each layer, the share of the gradient of h_i that reaches the vector of word i, mean over i. The share is
-    |g_i| / sum_j |g_j|, g_j the gradient of r . h_i by word j, r a random direction."""
+    """For each layer, the share of the gradient of h_i that reaches the vector of word i, mean over i.
+
+    The share is |g_i| / sum_j |g_j|, g_j the gradient of r . h_i by word j, r a random direction.
+    """
     tokens = tokens_of(ids, Padded if method == MASK_TOKEN else WithoutSelf)
     layout = tokens.layout
     shares = torch.zeros(len(encoder.layers))

@@ -23,8 +23,10 @@ from regard.models.ngram import NGram
 
 
 def slope(counts: list[int]) -> float:
-    """Slope of log frequency over log rank, least squares with equal weight for equal steps of log rank. The first few
-    words and the rare ones are off the line in every text, so ranks 10 to 1000 are fitted."""
+    """Slope of log frequency over log rank, least squares with equal weight for equal steps of log rank.
+
+    The first few words and the rare ones are off the line in every text, so ranks 10 to 1000 are fitted.
+    """
     ranks = np.unique(np.geomspace(10, 1000, 50).round().astype(int))
     return float(np.polyfit(np.log(ranks), np.log([counts[rank - 1] for rank in ranks]), 1)[0])
 
