@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,8 +42,10 @@ class Stop:
 
 
 @pytest.fixture
-def stop(monkeypatch: pytest.MonkeyPatch) -> Stop:
-    return Stop(monkeypatch)
+def stop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stop]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores Ctrl-C
+    yield Stop(monkeypatch)
+    signal.signal(signal.SIGINT, before)
 
 
 CASES = {

@@ -104,7 +104,7 @@ def test_predict(run: Path) -> None:
     result = regard("predict", run, stdin='banana\n{"word": "cafe", "letter": "a", "id": 7}\n')
     banana, cafe = map(json.loads, result.lines)
     assert (banana["word"], banana["letter"]) == ("banana", "n")
-    assert (cafe["letter"], cafe["id"]) == ("f", 7)
+    assert (cafe["letter"], cafe["predicted_letter"], cafe["id"]) == ("a", "f", 7)
     assert regard("predict", run, "--interactive", stdin="banana\n").out.strip() == "n"
     assert fails("predict", run, '{"wrod": "a"}').code == "missing-key"
 

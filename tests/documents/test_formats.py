@@ -417,6 +417,8 @@ def test_a_damaged_file_is_refused_or_read(name: str, place: float, junk: bytes,
     else:
         assert bool(result) == bool(content)
         if name not in ("a.html", "a.vtt", "a.po", "1.xliff", "2.xliff"):  # they write a bare "<", or translations
+            if name == "a.srt":  # a space beside a tag that is damaged may be lost
+                same, content = (b"".join(text.split()) for text in (same, content))
             assert same == content or members(same) == members(content)
 
 
