@@ -140,7 +140,7 @@ def _take(top: _Open, token: str, source: str, number: int) -> None:
 
 
 def _broken(source: str, line: int, problem: str) -> UserError:
-    remedy = "a tree is (label tree ...), a word (tag word), a bracket inside a word -LRB- or -RRB-"
+    remedy = "write a tree as (S (NP (DT the) (NN cat)) (VP (VBZ sleeps))), and brackets in words as -LRB- and -RRB-"
     return UserError(f"{source}, line {line}: {problem}", remedy, code="bad-tree", where=f"{source}:{line}")
 
 

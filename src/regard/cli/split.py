@@ -31,7 +31,10 @@ def split(
     ] = "0",
     test: Annotated[str, typer.Option(metavar="SENTENCES", help="Test size: sentences, or a share, e.g. 0.01.")] = "0",
     by: Annotated[
-        str, typer.Option(metavar="src|tgt|both", help="Side whose sentences occur in one split only.")
+        str,
+        typer.Option(
+            metavar="src|tgt|both", help="Keep pairs with an equal source, target, or either of them in one split."
+        ),
     ] = "src",
     exclude: Annotated[
         list[Path] | None,

@@ -153,7 +153,7 @@ def copy_pattern(text: str, before: str, after: str) -> re.Pattern[str]:
 def find_translated(
     masked: MaskedSentence, translation: str, units: Sequence[Unit], found: Container[int], taken: bytearray
 ) -> dict[int, Span]:
-    """The words that were read from parts without placeholder and copy: translations of terms, and changed code."""
+    """For each part that is not in `found`, the span of its translation, by part index; marks the spans in `taken`."""
     missing = [n for n in range(len(masked.parts)) if n not in found and n not in masked.symbols]
     if not missing:
         return {}

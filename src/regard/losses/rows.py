@@ -49,7 +49,7 @@ def _visit(Z, LABELS, OBJECTIVE, NLL, stride, V, smoothing, ignore, BLOCK: tl.co
 
 @triton.jit
 def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ignore, BLOCK: tl.constexpr):
-    """R-Drop of one position: `paired` of projected.py."""
+    """R-Drop loss of one position, as `paired` in projected.py; overwrites both rows of Z with their gradient."""
     row = tl.program_id(0).to(tl.int64)
     label = tl.load(LABELS + row)
     ONE, TWO = Z + row * stride, Z + (M + row) * stride

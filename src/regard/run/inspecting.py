@@ -47,8 +47,9 @@ class Inspection:
         """The steps of one head of the map `name`; layers and heads count from 0."""
         layers = next((calls for item, calls in zip(self.maps, self.layers, strict=True) if item.name == name), [])
         if not 0 <= layer < len(layers) or not 0 <= head < layers[layer].num_heads:
-            problem = f"{name} attention has no steps for layer {layer + 1}, head {head + 1}"
-            remedy = "choose a layer and a head of a Transformer, BERT or recurrent decoder"
+            problem = f"the arithmetic of {name} attention cannot be shown for layer {layer + 1}, head {head + 1}"
+            largest = f"choose a layer from 1 to {len(layers)} and one of its heads"
+            remedy = largest if layers else "choose the attention of a Transformer, BERT or recurrent decoder"
             raise UserError(problem, remedy, code="no-attention", where="head")
         return layers[layer].head(head)
 

@@ -92,8 +92,10 @@ def parse_languages(values: Sequence[str], models: Mapping[str, Model]) -> dict[
         name, _, pair = value.rpartition("=")
         source, colon, target = pair.partition(":")
         if not colon or not source or not target or name not in models:
-            problem = "no such run" if name and source and target else "not of the form RUN=SOURCE:TARGET"
-            remedy = f"use RUN=SOURCE:TARGET, e.g. {next(iter(models), 'de')}=en:de"
+            unknown = bool(name and source and target)
+            problem = "no such run" if unknown else "not of the form RUN=SOURCE:TARGET"
+            form = f"use RUN=SOURCE:TARGET, e.g. {next(iter(models), 'de')}=en:de"
+            remedy = f"choose a served run: {', '.join(models)}" if unknown else form
             raise UserError(f"`--languages {value}`: {problem}", remedy, code="invalid-option", where="languages")
         directions[name] = (*directions.get(name, ()), (source.lower(), target.lower()))
     return directions

@@ -57,7 +57,10 @@ class EagerStep(Generic[B]):
         seed_everything(self.world.seed, "step", self.state.progress.step, micro_batch)
 
     def backward(self, batch: B, scale: float | Tensor) -> Tensor:
-        """Add the gradient of one micro-batch; DDP averages over ranks, so `scale` contains their number."""
+        """Add the gradient of one micro-batch, times `scale`; return (2,): the sums of loss and NLL, unscaled.
+
+        DDP averages over ranks, so `scale` contains their number.
+        """
         with autocast(self.world):
             loss = self.task.loss(self.model, batch)
         (loss.sum * scale).backward()

@@ -14,7 +14,7 @@ EMOJI_STYLE = "\ufe0f"
 
 
 def visible(text: str) -> str:
-    """Replace everything that moves the cursor, changes colours or reverses the line.
+    """Show spaces and control characters as signs, e.g. ␣, and remove invisible formatting characters.
 
     Spaces and control characters become visible signs; invisible formatting (other than the joiner of emoji) is
     removed. So untrusted text cannot break the output that it is shown in.
