@@ -13,8 +13,6 @@ topic = "attention"
 seconds = 1
 [panels]
 keys = { log = "x" }
-[questions]
-temperature = ""
 [en]
 title = "Does a higher temperature spread attention?"
 hypothesis = "With a higher temperature, attention has more effective keys."
@@ -22,7 +20,6 @@ varied = "the temperature"
 measured = "effective keys for random scores"
 refuted_if = "there are fewer effective keys"
 panels.keys = ["effective keys", "temperature", "exp(entropy)"]
-questions.temperature = ["Does a higher temperature spread attention?", "–"]
 answer.confirmed = "Yes: a higher temperature spreads attention over more keys."
 verdict = "At the lowest temperature attention has {keys[scores][first]:.1f} effective keys, at the highest {keys[scores][last]:.1f}."
 [zh]
@@ -32,7 +29,6 @@ varied = "温度"
 measured = "随机分数下的有效键数"
 refuted_if = "有效键数变少"
 panels.keys = ["有效键数", "温度", "exp(熵)"]
-questions.temperature = ["温度越高，注意力越分散吗？", "–"]
 answer.confirmed = "是的：温度越高，注意力分散到越多的键上。"
 verdict = "温度最低时，注意力有 {keys[scores][first]:.1f} 个有效键；温度最高时，有 {keys[scores][last]:.1f} 个。"
 """  # noqa: E501

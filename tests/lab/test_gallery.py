@@ -1,4 +1,4 @@
-"""The gallery page: every experiment and question, both languages, nothing that runs."""
+"""The gallery page: every experiment, both languages, nothing that runs."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -11,10 +11,9 @@ from tests.viz.test_viz_report import HOSTILE, Page
 
 from regard.lab.experiment import Effort
 from regard.lab.gallery import render_gallery, write_gallery
-from regard.lab.pages import questions_in_order
 from regard.lab.presenting import plots_of, tables_of
 from regard.lab.running import run_experiment
-from regard.lab.texts import Bilingual, Question
+from regard.lab.texts import Bilingual
 
 EXPERIMENTS = list(MADE.values())
 EVIL = Bilingual(HOSTILE, HOSTILE)
@@ -44,11 +43,6 @@ def test_the_page_has_everything_of_a_finished_experiment(folder: Path) -> None:
     assert "def measure(seed: int" in shown["doubles"]["code"]
 
 
-def test_questions_are_in_the_order_of_the_notes() -> None:
-    places = [question.notes for question, _ in questions_in_order(EXPERIMENTS)]
-    assert places == ["000:7, 001:3-5", "001:2"]
-
-
 def test_the_page_loads_nothing_and_runs_one_script(folder: Path) -> None:
     text = render_gallery(EXPERIMENTS, folder)
     code = re.sub(r'xmlns=\\\\"[^"]*"|xmlns=\\"[^"]*"', "", text)
@@ -61,7 +55,6 @@ def test_hostile_text_is_shown_as_text(folder: Path, monkeypatch: pytest.MonkeyP
     before = [tag for tag, _ in Page(render_gallery([DOUBLES], folder)).elements]
     evil = replace(
         DOUBLES.texts, title=EVIL, hypothesis=EVIL, varied=EVIL, measured=EVIL, refuted_if=EVIL, papers=(HOSTILE,),
-        questions=(Question("evil", "000:1", EVIL, EVIL),),
     )  # fmt: skip
     monkeypatch.setitem(DOUBLES.__dict__, "texts", evil)
     page = Page(render_gallery([DOUBLES], folder))

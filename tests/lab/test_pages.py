@@ -36,7 +36,7 @@ def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
     changed = write_pages(tmp_path / "runs", docs)
     names = {path.relative_to(docs).as_posix() for path in docs.rglob("*") if path.is_file()}
     assert names == {
-        "README.md", "README.zh.md", "notes.md", "notes.zh.md", "doubles.md", "doubles.zh.md", "doubles.svg",
+        "README.md", "README.zh.md", "doubles.md", "doubles.zh.md", "doubles.svg",
         "doubles.zh.svg", f"{RESULTS}/doubles.json",
     }  # fmt: skip
     assert {*changed} == {*(docs / name for name in names), quoting, chinese}
@@ -50,10 +50,9 @@ def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
     assert "| once | 1.2 ± 0.1 |" in quoting.read_text(encoding="utf-8")
     filled = chinese.read_text(encoding="utf-8")
     assert "([doubles](../lab/doubles.zh.md))" in filled and "old" not in filled
-    index, notes = ((docs / name).read_text(encoding="utf-8") for name in ("README.md", "notes.md"))
+    index = (docs / "README.md").read_text(encoding="utf-8")
     assert "| [Is two x more than x?](doubles.md) | Two x is more than x. | confirmed |" in index
     assert index.index("## Attention") < index.index("## Foundations") and "000:" not in index + text
-    assert notes.index("000:7, 001:3-5") < notes.index("001:2 |")
     assert write_pages(tmp_path / "runs", docs) == [], "nothing has changed"
 
 
@@ -83,10 +82,7 @@ def test_every_experiment_has_its_result_in_the_repository() -> None:
 def test_results_in_the_repository_are_judged_as_they_say() -> None:
     for name, finished in read_results(DOCS, list(all_experiments().values())).items():
         stored = json.loads(path_of(DOCS / RESULTS, name).read_text(encoding="utf-8"))
-        keys = {question.key: question.notes for question in finished.experiment.texts.questions}
-        answers = {keys[key]: kind for key, kind in finished.verdict.answers.items()}
         assert stored["effort"] == "full" and stored["verdict"]["kind"] == finished.verdict.kind, name
-        assert stored["verdict"].get("answers", {}) == answers, name
         assert finished.is_current, f"{name}: run it again, or show that its numbers are the same"
         assert finished.verdict.kind in finished.experiment.texts.answer, name
 

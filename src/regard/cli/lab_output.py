@@ -64,7 +64,6 @@ def list_values(experiment: Experiment, finished: Finished | None) -> JsonObject
         "name": experiment.name,
         "topic": texts.topic,
         "title": texts.title._asdict(),
-        "questions": [{"notes": each.notes, **each.text._asdict()} for each in texts.questions],
         "seconds": texts.seconds,
         "verdict": verdict_json(finished.verdict, finished.sentence) if finished else None,
     }

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
-from regard.lab.texts import Bilingual, Kind, Question, Texts, parse_texts
+from regard.lab.texts import Bilingual, Kind, Texts, parse_texts
 from regard.reading import read_text
 
 X = float | str
@@ -46,12 +46,6 @@ class Verdict:
 
     kind: Kind
     numbers: Mapping[str, float] = field(default_factory=dict)
-    answers: Mapping[str, Kind] = field(default_factory=dict)
-    """The verdict on single questions, by their key, if it is not `kind`."""
-
-    def on(self, question: Question) -> Kind:
-        """The verdict on the answer of the notes to one question."""
-        return self.answers.get(question.key, self.kind)
 
 
 Values = dict[str, dict[str, list[tuple[X, list[float | None]]]]]
@@ -150,11 +144,6 @@ def above(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> b
 def decide(confirmed: bool, refuted: bool) -> Kind:
     """The verdict if the numbers confirm or refute the hypothesis; not decided if they do neither, or both."""
     return "not decided" if confirmed == refuted else "confirmed" if confirmed else "refuted"
-
-
-def opposite(kind: Kind) -> Kind:
-    """The verdict on a claim that denies the hypothesis."""
-    return decide(confirmed=kind == "refuted", refuted=kind == "confirmed")
 
 
 @dataclass(frozen=True)

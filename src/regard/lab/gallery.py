@@ -1,4 +1,4 @@
-"""The gallery: one HTML page with every question, and every experiment with its plot, numbers, verdict and code."""
+"""The gallery: one HTML page with every experiment with its plot, numbers, verdict and code."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from regard.viz.plots import inline_svg
 
 PAGE = "lab.html"
 TITLE = "regard lab"
-SECTIONS = ("contents", "questions", "experiments")
+SECTIONS = ("contents", "experiments")
 PROGRAM = ("elements.js", "lab.js", "page.js")
 SHARED_WORDS = ("no_number", "footer")
 
@@ -49,16 +49,6 @@ def gallery_data(experiments: Sequence[Experiment], found: dict[str, Finished | 
         ],
         "topics": [
             {"key": key, "en": name, "zh": words("zh")["topics"][key]} for key, name in words("en")["topics"].items()
-        ],
-        "questions": [
-            {
-                "text": question.text._asdict(),
-                "answer": question.answer._asdict(),
-                "experiment": experiment.name,
-                "kind": each.verdict.on(question) if (each := found[experiment.name]) else "not run",
-            }
-            for experiment in experiments
-            for question in experiment.texts.questions
         ],
         "experiments": [experiment_data(experiment, found[experiment.name]) for experiment in experiments],
     }

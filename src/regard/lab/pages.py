@@ -1,7 +1,6 @@
 """Markdown pages of the lab, written from the files of the experiments, so that no number in them can be stale.
 
     DOCS/README.md, README.zh.md     all experiments by topic
-    DOCS/notes.md, notes.zh.md       the questions of the study notes in their order
     DOCS/NAME.md, NAME.zh.md         one experiment: question, verdict, plot, numbers; NAME.svg, NAME.zh.svg
     DOCS/results/NAME.json           the numbers of every seed
 
@@ -12,7 +11,7 @@ link, or with <!-- lab NAME table --><!-- /lab -->, which is filled with all tab
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +23,7 @@ from regard.lab.experiment import Experiment
 from regard.lab.presenting import picture_of, picture_paths, tables_of
 from regard.lab.records import Finished, path_of, read_finished
 from regard.lab.registry import all_experiments, by_topic
-from regard.lab.texts import LANGUAGES, Language, Question, words
+from regard.lab.texts import LANGUAGES, Language, words
 from regard.reading import read_text
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ def make_pages(docs: Path, experiments: Sequence[Experiment], found: Found) -> d
     pages = {}
     for language in LANGUAGES:
         pages[docs / f"README{ENDINGS[language]}"] = index_page(experiments, found, language)
-        pages[docs / f"notes{ENDINGS[language]}"] = notes_page(experiments, found, language)
         for name, finished in found.items():
             pages[docs / f"{name}{ENDINGS[language]}"] = experiment_page(finished, language)
             pages[picture_paths(docs, name)[language]] = picture_of(finished, language)
@@ -112,25 +110,6 @@ def index_page(experiments: Sequence[Experiment], found: Found, language: Langua
     ]
     topics = [(topic, list(group)) for topic, group in groupby(rows, lambda row: row["topic"])]
     return _fill("README.md", "README", language, topics=topics)
-
-
-def notes_page(experiments: Sequence[Experiment], found: Found, language: Language) -> str:
-    """All questions in the order of the study notes."""
-    rows = []
-    for question, each in questions_in_order(experiments):
-        kind = found[each.name].verdict.on(question) if each.name in found else "not run"
-        rows.append((question, _page_of(each, found, language), kind))
-    return _fill("notes.md", "notes", language, questions=rows)
-
-
-def questions_in_order(experiments: Iterable[Experiment]) -> list[tuple[Question, Experiment]]:
-    """All questions with their experiments, in the order of the notes."""
-
-    def place(pair: tuple[Question, Experiment]) -> tuple[str, int]:
-        note, _, lines = pair[0].notes.partition(",")[0].strip().partition(":")
-        return note, int(lines.partition("-")[0] or 0)
-
-    return sorted(((question, each) for each in experiments for question in each.texts.questions), key=place)
 
 
 def experiment_page(finished: Finished, language: Language) -> str:

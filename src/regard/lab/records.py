@@ -167,8 +167,7 @@ def update_verdict(folder: Path, experiment: Experiment) -> None:
 
 
 def verdict_json(verdict: Verdict, sentence: Bilingual) -> JsonObject:
-    answers = {"answers": dict(verdict.answers)} if verdict.answers else {}
-    return {"kind": verdict.kind, **answers, "numbers": dict(verdict.numbers), **sentence._asdict()}
+    return {"kind": verdict.kind, "numbers": dict(verdict.numbers), **sentence._asdict()}
 
 
 def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:

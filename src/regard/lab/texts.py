@@ -9,13 +9,9 @@
     [panels]                                        # the panels in their order: kind = "bars", log = "x", "y" or "xy"
     accuracy = { log = "x" }
 
-    [questions]                                     # their places in the study notes
-    heads = "001:176, 001:86-91"
-
     [en]                                            # and the same keys in [zh]
     title, hypothesis, varied, measured, refuted_if
     panels.accuracy = ["title", "x axis", "y axis"]
-    questions.heads = ["the question", "the answer of the notes"]
     answer.confirmed = "The result in words, for this verdict."
     verdict = "One head finds {accuracy[both neighbours][1]:.0%}."
     [en.names]                                      # series and categories; a key without a name is shown as it is
@@ -55,17 +51,6 @@ class Bilingual(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question that an experiment answers, and the answer of the study notes, which may be a dash."""
-
-    key: str
-    notes: str
-    """Where the notes ask it: "001:176" is line 176 of note 001; several places are separated by commas."""
-    text: Bilingual
-    answer: Bilingual
-
-
-@dataclass(frozen=True)
 class Panel:
     """How the numbers of one panel are drawn: lines over numbers, or bars for categories."""
 
@@ -90,7 +75,6 @@ class Texts:
     topic: str
     seconds: int
     panels: tuple[Panel, ...]
-    questions: tuple[Question, ...]
     title: Bilingual
     hypothesis: Bilingual
     varied: Bilingual
@@ -144,18 +128,14 @@ def _join_languages(values: JsonObject) -> JsonObject:
         title, x, y = listed("panels", key)
         names = everywhere | _pairs(*(each.get(key, {}) for each in named if key in own))
         panels.append({"key": key, "title": title, "x": x, "y": y, "names": names, **drawn})
-    questions = []
-    for key, notes in values.get("questions", {}).items():
-        text, answer = listed("questions", key)
-        questions.append({"key": key, "notes": notes, "text": text, "answer": answer})
     answers = _pairs(*(each.get("answer", {}) for each in spoken))
     parts = {part: [each[part] for each in spoken] for part in PARTS}
-    return {**values, **parts, "panels": panels, "questions": questions, "answer": answers}
+    return {**values, **parts, "panels": panels, "answer": answers}
 
 
 def _keys(values: JsonObject) -> set[str]:
     """The keys of one language; names may be missing, and are shown as they are."""
-    parts = {key: values.get(key, {}) for key in ("panels", "questions", "answer")}
+    parts = {key: values.get(key, {}) for key in ("panels", "answer")}
     return {*values, "names"} | {f"{part}.{key}" for part, members in parts.items() for key in members}
 
 

@@ -11,9 +11,6 @@ papers = ["Nobody 1900, section 1"]
 curve = { log = "xy" }
 bars = { kind = "bars" }
 
-[questions]
-more = "000:7, 001:3-5"
-
 [en]
 title = "Is two x more than x?"
 hypothesis = "Two x is more than x."
@@ -22,7 +19,6 @@ measured = "x and two x"
 refuted_if = "two x is less"
 panels.curve = ["growth", "x", "y"]
 panels.bars = ["at the end", "kind", "y"]
-questions.more = ["Is it more?", "Yes."]
 answer.confirmed = "It is more."
 verdict = "Once is {bars[value][once]:.2f}, twice is {bars[value][twice]:.2f}, {times:.1f} times as much."
 
@@ -34,7 +30,6 @@ measured = "一倍与二倍"
 refuted_if = "二倍更小"
 panels.curve = ["增长", "横轴", "纵轴"]
 panels.bars = ["最后", "种类", "纵轴"]
-questions.more = ["更大吗？", "是。"]
 answer.confirmed = "确实更大。"
 verdict = "一倍为 {bars[value][once]:.2f}，二倍为 {bars[value][twice]:.2f}，是 {times:.1f} 倍。"
 

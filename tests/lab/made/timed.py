@@ -8,7 +8,6 @@ from regard.lab.experiment import Results, Verdict
 
 measure = doubles.measure
 TEXTS = doubles.TEXTS.replace("foundations", "attention").replace("seconds = 1", "seconds = 1\ntimed = true")
-TEXTS = re.sub(r"\[questions\]\n.*\n|questions.more = .*\n", "", TEXTS)
 TEXTS = re.sub(r'verdict = "Once.*"', 'verdict = "Nothing is known."', TEXTS)
 TEXTS = re.sub(r'verdict = "一倍.*"', 'verdict = "尚不清楚。"', TEXTS)
 

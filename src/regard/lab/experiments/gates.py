@@ -141,8 +141,6 @@ def record_gates(model: GatedReader, test: ToyTensors, record: Record) -> None:
 def judge(results: Results) -> Verdict:
     z, r = ([results.values("gates", gate, kind) for kind in (KEY, NOISE, RESET)] for gate in "zr")
     keeps = above(z[1], z[0]) and above(z[1], z[2])
-    before, after = (results.values("cut", "trained so", name) for name in (BEFORE, AFTER))
     return Verdict(
         decide(keeps and above(r[1], r[2]), above(z[0], z[1]) or above(r[2], r[1])),
-        answers={"order": decide(above(before, after), above(after, before))},
     )

@@ -154,8 +154,4 @@ def judge(results: Results) -> Verdict:
         for d in results.xs("crossing", series)
     ]
     faster, slower = all(above(level, [1.0]) for level in levels), any(above([1.0], level) for level in levels)
-    shorter = all(
-        above(results.values("exponents", series, RECURRENT), results.values("exponents", series, ATTENTION), 0.5)
-        for series in ("sequential, n", "path, n")
-    )
-    return Verdict(decide(faster, slower), answers={"why-self-attention": decide(shorter, not shorter)})
+    return Verdict(decide(faster, slower))

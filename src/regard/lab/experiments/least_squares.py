@@ -70,15 +70,10 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 def judge(results: Results) -> Verdict:
     wrong, right = (results.values("cosine", "cosine", formula) for formula in (WRONG, RIGHT))
     zero = max(results.values("root", "gradient", CLOSED))
-    climbs, falls = (results.values("error", formula, STEPS[-1]) for formula in (WRONG, RIGHT))
     return Verdict(
         decide(above(wrong, [0.999]) and zero < 1e-6, above(right, [0.999]) or zero > 1e-3),
         {
             "wrong": results.mean("cosine", "cosine", WRONG), "right": results.mean("cosine", "cosine", RIGHT),
             "zero": zero, "steps": STEPS[-1],
-        },
-        answers={
-            "closed-form": decide(zero < 1e-6, zero > 1e-3),
-            "descent": decide(above(climbs, falls), above(falls, climbs)),
         },
     )  # fmt: skip

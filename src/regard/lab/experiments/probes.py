@@ -68,11 +68,9 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 def judge(results: Results) -> Verdict:
     part, word = ([results.values("layers", name, layer) for layer in (0, 1, LAYERS)] for name in (PART, WORD))
-    embeddings, every = (results.values("use", "accuracy", use) for use in ("embeddings", "all layers"))
     return Verdict(
         decide(
             above(part[2], part[1]) and above(part[1], part[0]) and above(word[0], word[2]),
             above(part[0], part[2]) or above(word[2], word[0]),
         ),
-        answers={"features": decide(above(every, embeddings), above(embeddings, every))},
     )

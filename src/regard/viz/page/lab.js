@@ -1,6 +1,6 @@
-// The lab: contents by topic, all questions with their verdicts, and every experiment with plot, numbers and code.
+// The lab: contents by topic, and every experiment with plot, numbers and code.
 
-const PARTS = { contents: drawContents, questions: drawQuestions, experiments: drawExperiments };
+const PARTS = { contents: drawContents, experiments: drawExperiments };
 const FITTED = {};
 const KINDS = ["confirmed", "refuted", "not decided"];
 const lab = { kind: "all", places: {} };
@@ -36,27 +36,6 @@ function drawContents(parent) {
     make("div", { class: "topics" }, topics.filter((topic) => topic)));
 }
 
-function drawQuestions(parent) {
-  const options = [["all", say("all")], ...KINDS.map((kind) => [kind, say(`kind_${kind.replace(" ", "_")}`)])];
-  const asked = DATA.questions.map((question) => [question, found(question.experiment)])
-    .filter(([question]) => lab.kind === "all" || question.kind === lab.kind);
-  const heads = ["question", "answer", "verdict", "measured_result"];
-  const rows = asked.map(([question, experiment]) => make("tr", {},
-    make("td", { "data-name": say("question") }, linkTo(experiment, inLanguage(question.text))),
-    make("td", { "data-name": say("answer") }, inLanguage(question.answer)),
-    make("td", { "data-name": say("verdict") }, badge(question.kind)),
-    make("td", { "data-name": say("measured_result") }, experiment.result ? inLanguage(experiment.result.sentence) : "–")));
-  parent.className = "card";
-  refill(parent, make("h2", {}, say("questions")), make("p", { class: "about" }, say("questions_about")),
-    make("div", { class: "controls" }, choice(say("verdict"), options, lab.kind, (kind) => {
-      lab.kind = kind;
-      drawQuestions(parent);
-    }), make("span", { class: "soft" }, say("count", { count: asked.length }))),
-    make("table", { class: "examples asked" },
-      make("thead", {}, make("tr", {}, heads.map((key) => make("th", { scope: "col" }, say(key))))),
-      make("tbody", {}, rows)));
-}
-
 function drawExperiments(parent) {
   const open = new Set([...parent.querySelectorAll("details[open]")].map((each) => each.id));
   refill(parent, ...DATA.topics.flatMap((topic) => {
@@ -70,9 +49,6 @@ function drawExperiment(experiment) {
   const result = experiment.result;
   return make("article", { class: "card experiment", id: `lab-${experiment.name}`, tabindex: -1 },
     make("div", { class: "heading" }, make("h3", {}, inLanguage(experiment.title)), badge(kindOf(experiment))),
-    ...DATA.questions.filter((question) => question.experiment === experiment.name).map((question) =>
-      make("p", { class: "asks" }, make("strong", {}, inLanguage(question.text)),
-        make("br"), make("span", { class: "soft" }, `${say("answer")}${say("colon")}`), inLanguage(question.answer))),
     result ? make("p", { class: "meaning verdict" }, inLanguage(result.sentence)) : null,
     result && result.quick ? make("p", { class: "soft" }, say("quick")) : null,
     result && !result.current ? make("p", { class: "soft" }, say("outdated")) : null,
