@@ -15,7 +15,7 @@ from regard.lab.presenting import picture_of, plots_of, tables_of
 from regard.lab.records import Finished, read_finished
 from regard.lab.registry import all_experiments
 from regard.lab.running import run_experiment
-from regard.lab.texts import LANGUAGES
+from regard.lab.texts import LANGUAGES, Bilingual
 from regard.viz.cells import width
 from regard.viz.plots_text import plot_text
 
@@ -95,19 +95,26 @@ def check_sentence(finished: Finished) -> None:
     assert all(sentence.strip() and "nan" not in sentence for sentence in finished.sentence)
     assert all(math.isfinite(number) for number in verdict.numbers.values())
     assert not verdict.numbers.keys() & set(finished.results.panels()), "a number has the name of a panel"
+    assert verdict.findings.keys() == finished.experiment.texts.findings.keys()
     assert CHINESE.search(finished.sentence.zh) and not CHINESE.search(finished.sentence.en)
 
 
 def check_digits(finished: Finished) -> None:
     """A sentence has no digit of its own, and names the same numbers in both languages."""
-    template = finished.experiment.texts.verdict
+    texts = finished.experiment.texts
+    for template in (texts.verdict, *(finding.numbers for finding in texts.findings.values())):
+        check_template(finished, template)
+    words = [*texts.answer.values(), *(finding.claim for finding in texts.findings.values())]
+    assert not any(re.search(r"[\d{]", text) for pair in words for text in pair)
+
+
+def check_template(finished: Finished, template: Bilingual) -> None:
     parts = [list(string.Formatter().parse(text)) for text in template]
     assert not re.search(r"\d", "".join(literal for each in parts for literal, *_ in each)), template
     fields = [{field for _, field, *_ in each if field} for each in parts]
     assert fields[0] == fields[1], "both languages give the same numbers"
     used = {field.partition("[")[0] for field in fields[0]}
     assert used <= {*finished.verdict.numbers, *finished.results.panels()}
-    assert not any(re.search(r"[\d{]", text) for answer in finished.experiment.texts.answer.values() for text in answer)
 
 
 def check_numbers(finished: Finished) -> None:

@@ -97,6 +97,9 @@ def print_outcome(outcome: Outcome, folder: Path) -> None:
             print_table(table.columns, rows, right=table.columns[1:])
             print_result("")
     print_drawing(screen.bold(state_of(outcome, spoken)) + say(spoken, "colon") + outcome.sentence.to(spoken))
+    for finding, kind in outcome.findings:
+        spoken_kind, claim, numbers = words(spoken)["kinds"][kind], finding.claim.to(spoken), finding.numbers.to(spoken)
+        print_drawing("- " + say(spoken, "finding_line", kind=spoken_kind, claim=claim, numbers=numbers))
     seeds, files = len(outcome.results.seeds), ", ".join(map(str, files_of(outcome, folder)))
     key = "one_seed" if seeds == 1 else "several_seeds"
     report(say(spoken, key, seeds=seeds, seconds=round(outcome.seconds), files=files))

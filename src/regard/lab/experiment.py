@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
-from regard.lab.texts import Bilingual, Kind, Texts, parse_texts
+from regard.lab.texts import Bilingual, Finding, Kind, Texts, parse_texts
 from regard.reading import read_text
 
 X = float | str
@@ -25,7 +25,6 @@ X = float | str
 Record = Callable[[str, str, X, float], None]
 """record(panel, series, x, y): keep one number of one seed."""
 T = TypeVar("T")
-SEEDS = (1, 2, 3)
 DIGITS = 6
 """Significant digits that are kept of a number."""
 
@@ -46,6 +45,8 @@ class Verdict:
 
     kind: Kind
     numbers: Mapping[str, float] = field(default_factory=dict)
+    findings: Mapping[str, Kind] = field(default_factory=dict)
+    """The verdicts on the further claims of the experiment, by their key in the texts."""
 
 
 Values = dict[str, dict[str, list[tuple[X, list[float | None]]]]]
@@ -141,6 +142,34 @@ def above(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> b
     return min(first) > max(second) + by
 
 
+def paired(first: Sequence[float], second: Sequence[float], by: float = 0.0) -> bool:
+    """True if `first` exceeds `second` by more than `by` in each seed: both have the seed's data and first weights.
+
+    With n seeds this happens by chance once in 2^n times if there is no difference (sign test): 1 in 32 with five.
+    """
+    return all(one > other + by for one, other in zip(first, second, strict=True))
+
+
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
+"""Quantiles 0.975 of Student's t with 1, 2, ... degrees of freedom."""
+
+
+def interval(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """The 95 % confidence interval of the mean difference by seed, d ± t s / sqrt(n); infinite for one seed."""
+    differences = [one - other for one, other in zip(first, second, strict=True)]
+    if len(differences) < 2:
+        return -math.inf, math.inf
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    mean, t = statistics.fmean(differences), STUDENT[min(len(differences) - 1, len(STUDENT)) - 1]
+    return mean - t * error, mean + t * error
+
+
+def equivalent(first: Sequence[float], second: Sequence[float], within: float = 0.02) -> bool:
+    """True if the confidence interval of the difference lies inside of -within .. within: no difference that large."""
+    low, high = interval(first, second)
+    return -within < low and high < within
+
+
 def decide(confirmed: bool, refuted: bool) -> Kind:
     """The verdict if the numbers confirm or refute the hypothesis; not decided if they do neither, or both."""
     return "not decided" if confirmed == refuted else "confirmed" if confirmed else "refuted"
@@ -170,6 +199,10 @@ class Experiment:
         source = read_text(beside) if beside.is_file() else getattr(import_module(self.module), "TEXTS", "")
         return parse_texts(source, beside if beside.is_file() else self.path)
 
+    def seeds(self, effort: Effort) -> tuple[int, ...]:
+        """The seeds of a full run, or one if it is quick."""
+        return (1,) if effort.quick else tuple(range(self.texts.first_seed, self.texts.first_seed + self.texts.seeds))
+
     def measure(self, seed: int, effort: Effort, record: Record) -> None:
         """Compute the numbers of one seed and record them."""
         import_module(self.module).measure(seed, effort, record)
@@ -185,3 +218,11 @@ class Experiment:
         answer = self.texts.answer.get(verdict.kind, Bilingual("", ""))
         english, chinese = (text.format(**numbers) for text in self.texts.verdict)
         return Bilingual(f"{answer.en} {english}".lstrip(), answer.zh + chinese)
+
+    def findings(self, results: Results, verdict: Verdict) -> list[tuple[Finding, Kind]]:
+        """The further claims with their numbers and verdicts."""
+        numbers, texts = {**results.means(), **verdict.numbers}, self.texts.findings
+        return [
+            (Finding(texts[key].claim, Bilingual(*(text.format(**numbers) for text in texts[key].numbers))), kind)
+            for key, kind in verdict.findings.items()
+        ]

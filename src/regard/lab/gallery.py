@@ -8,7 +8,7 @@ import regard
 from regard.files import JsonObject, write_text
 from regard.lab.experiment import Experiment
 from regard.lab.presenting import plots_of, tables_of
-from regard.lab.records import Finished, find_finished, seeds_of
+from regard.lab.records import Finished, find_finished
 from regard.lab.registry import by_topic
 from regard.lab.texts import LANGUAGES, Language, words
 from regard.reading import read_text
@@ -60,9 +60,13 @@ def experiment_data(experiment: Experiment, finished: Finished | None) -> JsonOb
     result = finished and {
         "kind": finished.verdict.kind,
         "sentence": finished.sentence._asdict(),
+        "findings": [
+            {"claim": finding.claim._asdict(), "numbers": finding.numbers._asdict(), "kind": kind}
+            for finding, kind in finished.findings
+        ],
         "quick": finished.effort.quick,
         "current": finished.is_current,
-        "seeds": len(seeds_of(finished.effort)),
+        "seeds": len(finished.results.seeds),
         "seconds": round(finished.seconds),
         "plots": {language: [inline_svg(plot) for plot in plots_of(finished, language)] for language in LANGUAGES},
         "tables": {language: tables_data(finished, language) for language in LANGUAGES},

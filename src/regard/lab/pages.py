@@ -105,6 +105,7 @@ def index_page(experiments: Sequence[Experiment], found: Found, language: Langua
             "hypothesis": each.texts.hypothesis.to(language),
             "page": _page_of(each, found, language),
             "kind": found[each.name].verdict.kind if each.name in found else "not run",
+            "findings": found[each.name].findings if each.name in found else [],
         }
         for each in by_topic(experiments)
     ]

@@ -20,12 +20,11 @@ import torch
 import regard
 from regard.errors import UserError
 from regard.files import JsonObject, checksum, write_json
-from regard.lab.experiment import SEEDS, Effort, Experiment, Results, Verdict
-from regard.lab.texts import Bilingual
+from regard.lab.experiment import Effort, Experiment, Results, Verdict
+from regard.lab.texts import Bilingual, Finding, Kind
 from regard.reading import check_dataclass, read_json, read_text
 
 FORMAT = 1
-QUICK_SEEDS = (1,)
 INTERFACE = ("regard.lab.experiment", "regard.lab.texts")
 """Files of the lab that change no number."""
 
@@ -54,16 +53,12 @@ class Finished:
     results: Results
     verdict: Verdict
     sentence: Bilingual
+    findings: list[tuple[Finding, Kind]]
     seconds: float
     """CPU time of all seeds."""
     path: Path
     is_current: bool
     """True if its code measures what the code of now would."""
-
-
-def seeds_of(effort: Effort) -> tuple[int, ...]:
-    """The seeds of an effort: three, or one if it is quick."""
-    return QUICK_SEEDS if effort.quick else SEEDS
 
 
 def path_of(folder: Path, name: str) -> Path:
@@ -110,11 +105,11 @@ def read_finished(folder: Path, experiment: Experiment) -> Finished | None:
         return None
     stored, results = _read(path, experiment)
     effort = Effort(stored.effort == "quick")
-    if results.seeds != seeds_of(effort):
+    if results.seeds != experiment.seeds(effort):
         return None
-    verdict, sentence = _judge(experiment, results, path)
+    verdict, sentence, findings = _judge(experiment, results, path)
     current = is_current(stored.code, experiment)
-    return Finished(experiment, effort, results, verdict, sentence, stored.seconds, path, current)
+    return Finished(experiment, effort, results, verdict, sentence, findings, stored.seconds, path, current)
 
 
 def find_finished(folder: Path, experiment: Experiment) -> Finished | None:
@@ -126,12 +121,13 @@ def find_finished(folder: Path, experiment: Experiment) -> Finished | None:
 
 
 def read_begun(folder: Path, experiment: Experiment, effort: Effort) -> tuple[Results, float]:
-    """The results of the seeds that are done, and their CPU time; none if the code or the effort is another one."""
+    """The results of the seeds that are done, and their CPU time; none if code, effort or seeds differ."""
     path = path_of(folder, experiment.name)
     try:
         if path.is_file():
             stored, results = _read(path, experiment)
-            if is_current(stored.code, experiment) and stored.effort == _name_of(effort):
+            same = stored.effort == _name_of(effort) and is_current(stored.code, experiment)
+            if same and results.seeds == experiment.seeds(effort)[: len(results.seeds)]:
                 return results, stored.seconds
     except UserError:  # a damaged file is written again
         pass
@@ -151,7 +147,7 @@ def write_results(folder: Path, experiment: Experiment, effort: Effort, results:
         "values": (values := results.to_json()),
         "checksum": checksum(values),
     }
-    if results.seeds == seeds_of(effort):
+    if results.seeds == experiment.seeds(effort):
         verdict = experiment.judge(results)
         stored["verdict"] = verdict_json(verdict, experiment.sentence(results, verdict))
     write_json(path_of(folder, experiment.name), stored)
@@ -161,13 +157,14 @@ def update_verdict(folder: Path, experiment: Experiment) -> None:
     """Write the verdict of a finished experiment again if `judge` says something else now, or in other words."""
     path = path_of(folder, experiment.name)
     stored, results = _read(path, experiment)
-    verdict = verdict_json(*_judge(experiment, results, path))
+    verdict = verdict_json(*_judge(experiment, results, path)[:2])
     if stored.verdict != verdict:
         write_json(path, {**read_json(path, JsonObject), "verdict": verdict})
 
 
 def verdict_json(verdict: Verdict, sentence: Bilingual) -> JsonObject:
-    return {"kind": verdict.kind, "numbers": dict(verdict.numbers), **sentence._asdict()}
+    findings = {"findings": dict(verdict.findings)} if verdict.findings else {}
+    return {"kind": verdict.kind, **findings, "numbers": dict(verdict.numbers), **sentence._asdict()}
 
 
 def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:
@@ -182,10 +179,12 @@ def _read(path: Path, experiment: Experiment) -> tuple[Stored, Results]:
         raise _damaged(path, experiment, error) from error
 
 
-def _judge(experiment: Experiment, results: Results, path: Path) -> tuple[Verdict, Bilingual]:
+def _judge(
+    experiment: Experiment, results: Results, path: Path
+) -> tuple[Verdict, Bilingual, list[tuple[Finding, Kind]]]:
     try:
         verdict = experiment.judge(results)
-        return verdict, experiment.sentence(results, verdict)
+        return verdict, experiment.sentence(results, verdict), experiment.findings(results, verdict)
     except (KeyError, IndexError, ValueError) as error:  # numbers that the experiment of now does not know
         raise _damaged(path, experiment, error) from error
 

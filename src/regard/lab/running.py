@@ -17,11 +17,11 @@ import torch
 from regard.files import locked
 from regard.lab import records
 from regard.lab.experiment import Effort, Experiment, Results
-from regard.lab.records import Finished, read_finished, seeds_of
+from regard.lab.records import Finished, read_finished
 from regard.processes import explain, run_each
 
 Report = Callable[[str, int, int], None]
-"""report(name, seed, seeds): an experiment begins with a seed."""
+"""report(name, number, seeds): an experiment begins with the seed of this number."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ def run_experiment(
 ) -> Finished:
     """Run an experiment, or the seeds that are left of it, and write its file after each of them."""
     results, seconds = records.read_begun(folder, experiment, effort)
-    seeds = seeds_of(effort)
-    for seed in seeds[len(results.seeds) :]:
-        report(experiment.name, seed, len(seeds))
+    seeds = experiment.seeds(effort)
+    for number, seed in enumerate(seeds[len(results.seeds) :], start=len(results.seeds) + 1):
+        report(experiment.name, number, len(seeds))
         seconds += measure(experiment, effort, seed, results)
         results.seeds = (*results.seeds, seed)
         records.write_results(folder, experiment, effort, results, seconds)
@@ -109,7 +109,7 @@ def _run_in_processes(
     with closing(run_each(partial(_work, effort, folder), experiments, jobs)) as messages:
         for experiment, message in messages:
             if isinstance(message, str):
-                report(experiment.name, int(message), len(seeds_of(effort)))
+                report(experiment.name, int(message), len(experiment.seeds(effort)))
             else:
                 finished = None if message.failure else read_finished(folder, experiment)
                 yield finished or Failure(experiment, message.failure)
@@ -118,6 +118,6 @@ def _run_in_processes(
 def _work(effort: Effort, folder: Path, experiment: Experiment, report: Callable[[str], None]) -> None:
     """What the process of an experiment does; it reports its seeds."""
     try:
-        run_experiment(experiment, effort, folder, lambda name, seed, seeds: report(str(seed)))
+        run_experiment(experiment, effort, folder, lambda name, number, seeds: report(str(number)))
     except KeyboardInterrupt:  # SIGTERM during a training
         raise SystemExit(128 + signal.SIGTERM) from None

@@ -4,6 +4,8 @@
     seconds = 50                                    # CPU time of the full setting, about
     papers = ["Vaswani et al. 2017, section 3.2.2"]
     timed = true                                    # only if it measures time: then it runs alone
+    seeds = 6                                       # if not 3
+    first_seed = 11                                 # if not 1: after a rule was changed that had seen its numbers
     code = { stored = "...", verified = "..." }     # only if older results hold for the code of now (records.py)
 
     [panels]                                        # the panels in their order: kind = "bars", log = "x", "y" or "xy"
@@ -14,6 +16,7 @@
     panels.accuracy = ["title", "x axis", "y axis"]
     answer.confirmed = "The result in words, for this verdict."
     verdict = "One head finds {accuracy[both neighbours][1]:.0%}."
+    findings.width = ["A further claim.", "Wide heads find {accuracy[wide][1]:.0%}."]
     [en.names]                                      # series and categories; a key without a name is shown as it is
     both = "both neighbours"                        # or only in one panel: accuracy.both = "both neighbours"
 
@@ -66,6 +69,13 @@ class Panel:
     """Names of series and categories in both languages; a missing one is shown as it is."""
 
 
+class Finding(NamedTuple):
+    """A further claim that the same numbers confirm or refute, and the sentence that names these numbers."""
+
+    claim: Bilingual
+    numbers: Bilingual
+
+
 @dataclass(frozen=True)
 class Texts:
     """The texts of an experiment, and what else its TOML holds."""
@@ -83,8 +93,12 @@ class Texts:
     verdict: Bilingual
     answer: Mapping[Kind, Bilingual] = field(default_factory=dict)
     """The result in words, for the verdicts that it fits."""
+    findings: Mapping[str, Finding] = field(default_factory=dict)
     papers: tuple[str, ...] = ()
     timed: bool = False
+    seeds: int = 3
+    first_seed: int = 1
+    """Greater than 1 if a rule was changed after its numbers were seen: the new rule judges other seeds."""
     code: Mapping[str, str] = field(default_factory=dict)
     """Two digests: results of the code `stored` hold for the code `verified`."""
 
@@ -128,14 +142,15 @@ def _join_languages(values: JsonObject) -> JsonObject:
         title, x, y = listed("panels", key)
         names = everywhere | _pairs(*(each.get(key, {}) for each in named if key in own))
         panels.append({"key": key, "title": title, "x": x, "y": y, "names": names, **drawn})
+    findings = {key: listed("findings", key) for key in spoken[0].get("findings", {})}
     answers = _pairs(*(each.get("answer", {}) for each in spoken))
     parts = {part: [each[part] for each in spoken] for part in PARTS}
-    return {**values, **parts, "panels": panels, "answer": answers}
+    return {**values, **parts, "panels": panels, "answer": answers, "findings": findings}
 
 
 def _keys(values: JsonObject) -> set[str]:
     """The keys of one language; names may be missing, and are shown as they are."""
-    parts = {key: values.get(key, {}) for key in ("panels", "answer")}
+    parts = {key: values.get(key, {}) for key in ("panels", "answer", "findings")}
     return {*values, "names"} | {f"{part}.{key}" for part, members in parts.items() for key in members}
 
 

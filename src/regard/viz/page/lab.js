@@ -50,6 +50,8 @@ function drawExperiment(experiment) {
   return make("article", { class: "card experiment", id: `lab-${experiment.name}`, tabindex: -1 },
     make("div", { class: "heading" }, make("h3", {}, inLanguage(experiment.title)), badge(kindOf(experiment))),
     result ? make("p", { class: "meaning verdict" }, inLanguage(result.sentence)) : null,
+    (result?.findings ?? []).map((finding) => make("p", { class: "meaning" },
+      badge(finding.kind), " ", inLanguage(finding.claim), " ", inLanguage(finding.numbers))),
     result && result.quick ? make("p", { class: "soft" }, say("quick")) : null,
     result && !result.current ? make("p", { class: "soft" }, say("outdated")) : null,
     make("div", { class: "evidence" },
