@@ -136,6 +136,18 @@ class Recipe(Settings):
         return self
 
     @model_validator(mode="after")
+    def check_word_vectors(self) -> Self:
+        if not getattr(self.model, "embeddings_from", ""):
+            return self
+        if self.start_from:
+            message = "has no effect with start_from, whose weights are used; remove one of the two"
+            raise SettingError("model.embeddings_from", message, "unused-setting")
+        if (kind := getattr(self.text, "kind", "")) not in ("word", "token"):
+            message = f'needs a tokenizer of words: text.kind = "word" or "token", not "{kind}"'
+            raise SettingError("model.embeddings_from", message)
+        return self
+
+    @model_validator(mode="after")
     def check_monitor(self) -> Self:
         monitor, names = self.training.monitor, self.monitors
         if monitor not in names:

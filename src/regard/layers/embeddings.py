@@ -6,6 +6,7 @@ rows have a length of about one, and the positions added to them a length of sqr
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -46,12 +47,14 @@ class OutputProjection:
 class TokenEmbedding(nn.Module):
     """A matrix (V, D) that embeds tokens and, transposed, gives logits; a bias (V,) may be added to the logits.
 
-    Embeddings are multiplied by `scale`, sqrt(D) by default.
+    Embeddings are multiplied by `scale`, sqrt(D) by default. A `frozen` matrix is not trained.
     """
 
-    def __init__(self, vocabulary: int, d_model: int, bias: bool = False, scale: float | None = None) -> None:
+    def __init__(
+        self, vocabulary: int, d_model: int, bias: bool = False, scale: float | None = None, frozen: bool = False
+    ) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, d_model))
+        self.weight = nn.Parameter(torch.empty(vocabulary, d_model), requires_grad=not frozen)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
         nn.init.normal_(self.weight, std=d_model**-0.5)
         self.scale = math.sqrt(d_model) if scale is None else scale
@@ -59,6 +62,14 @@ class TokenEmbedding(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """ids (*) -> (*, D)."""
         return F.embedding(ids, self.weight) * self.scale
+
+    @torch.no_grad()
+    def load_vectors(self, vectors: Mapping[int, Tensor]) -> None:
+        """Let the embedding of each token be its vector (D,). All other rows are sampled from U[-a, a] with
+        a^2 / 3 the variance of the vectors' components (Kim 2014, section 3.1)."""
+        found = torch.stack(list(vectors.values())) / self.scale
+        nn.init.uniform_(self.weight, -(bound := math.sqrt(3 * float(found.var(unbiased=False)))), bound)
+        self.weight[list(vectors)] = found
 
     def scores(self, x: Tensor) -> Tensor:
         """x (*, D) -> logits (*, V)."""

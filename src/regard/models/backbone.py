@@ -127,6 +127,7 @@ class LayerSettings(ModelSettings):
     buckets: int = Field(32, ge=4, description='only with `positions = "buckets"`: number of distance groups')
 
     def no_effect(self) -> Iterator[Unused]:
+        yield from super().no_effect()
         yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout", "gated")
         yield from unless(self.self_attention, "self_attention = true", "window")
         yield from unless(self.positions == "learned", 'positions = "learned"', "max_positions")

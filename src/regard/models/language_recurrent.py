@@ -32,7 +32,7 @@ from regard.config import Field, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELLS, CellKind, Hidden, RecurrentLayer
 from regard.messages import Count, Message
-from regard.models.settings import OUTPUT_BIAS, ModelSettings
+from regard.models.settings import OUTPUT_BIAS, WordVectorSettings
 
 STATE_NAMES = {kind: ("h", "c")[: cell.num_states] for kind, cell in CELLS.items()}  # the tensors of a layer's state
 KERNELS: dict[str, Callable[..., tuple[Tensor, ...]]] = {  # torch's kernels, which take the weights as arguments
@@ -88,7 +88,7 @@ class StatefulLanguageModel(nn.Module, ABC):
         return Attentions()
 
 
-class RecurrentLanguageSettings(ModelSettings):
+class RecurrentLanguageSettings(WordVectorSettings):
     """Settings of a recurrent language model."""
 
     kind: CellKind = "lstm"
@@ -106,6 +106,7 @@ class RecurrentLanguageSettings(ModelSettings):
     output_bias: bool = Field(False, description=OUTPUT_BIAS)
 
     def no_effect(self) -> Iterator[Unused]:
+        yield from super().no_effect()
         yield from unless(self.kind in KERNELS, f"kind = {', '.join(KERNELS)}", "weight_drop")
 
     @property
@@ -153,7 +154,7 @@ class RecurrentLanguageModel(StatefulLanguageModel):
         super().__init__()
         s = self.settings = settings
         tied = s.tie == "output"
-        self.embedding = TokenEmbedding(vocabulary, s.width, s.output_bias and tied)
+        self.embedding = TokenEmbedding(vocabulary, s.width, s.output_bias and tied, frozen=s.freeze_embeddings)
         sizes = (s.width, *[s.d_model] * (s.layers - 1))
         # Not a ModuleList, whose layers are compiled: that would replace the fused kernels by a loop over all tokens.
         self.layers = nn.Sequential(*(WeightDropLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))

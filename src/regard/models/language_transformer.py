@@ -30,10 +30,10 @@ from regard.models.backbone import (
     build_positions,
     xavier,
 )
-from regard.models.settings import OUTPUT_BIAS, describe_layers
+from regard.models.settings import OUTPUT_BIAS, WordVectorSettings, describe_layers
 
 
-class TransformerLanguageSettings(LayerSettings):
+class TransformerLanguageSettings(LayerSettings, WordVectorSettings):
     """Settings of a Transformer language model."""
 
     kind: Literal["transformer"] = "transformer"
@@ -87,7 +87,8 @@ class TransformerLanguageModel(TransformerBackbone):
         s = self.settings = settings
         self.window = s.window
         tied = s.tie == "output"
-        self.embedding = TokenEmbedding(vocabulary, s.d_model, s.output_bias and tied, s.embedding_scale)
+        bias = s.output_bias and tied
+        self.embedding = TokenEmbedding(vocabulary, s.d_model, bias, s.embedding_scale, s.freeze_embeddings)
         self.output = self.embedding if tied else TokenEmbedding(vocabulary, s.d_model, s.output_bias)
         self.positions = build_positions(s)
         self.combine = build_combine(s)

@@ -1,11 +1,11 @@
 """Base class of all model settings: the facts that training, data and search need of any model."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
 from pydantic import model_validator
 
-from regard.config import Field, SettingError, Settings
+from regard.config import Field, SettingError, Settings, Unused, unless
 from regard.messages import Count, Message
 
 Tie = Literal["all", "output", "none"]
@@ -96,3 +96,24 @@ class ModelSettings(Settings):
     @property
     def summary(self) -> str:
         return self.kind
+
+
+class WordVectorSettings(ModelSettings):
+    """Base of the settings of models whose token embeddings can be pretrained word vectors."""
+
+    embeddings_from: str = Field(
+        "",
+        description="file with pretrained word vectors for the token embeddings: word2vec or GloVe as text, or "
+        'fastText (.vec); only with `text.kind = "word"` or "token"',
+    )
+    freeze_embeddings: bool = Field(
+        False, description="only with `embeddings_from`: keep the token embeddings as they are in training"
+    )
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from super().no_effect()
+        yield from unless(bool(self.embeddings_from), "embeddings_from", "freeze_embeddings")
+
+
+WORD_VECTORS = frozenset(WordVectorSettings.model_fields) - frozenset(ModelSettings.model_fields)
+"""Settings that say how the first weights are made: a run that starts from another one does not adopt them."""

@@ -42,11 +42,11 @@ from regard.models.language_bidirectional import (
     WeightedLayers,
 )
 from regard.models.pooling import POOLERS, AttentivePooler, Pooler, Pooling
-from regard.models.settings import ModelSettings, describe_layers
+from regard.models.settings import ModelSettings, WordVectorSettings, describe_layers
 from regard.plugins import Registry
 
 
-class TransformerEncoderSettings(backbone.LayerSettings):
+class TransformerEncoderSettings(backbone.LayerSettings, WordVectorSettings):
     """Settings of a Transformer encoder."""
 
     kind: Literal["transformer"] = "transformer"
@@ -97,7 +97,7 @@ class TransformerEncoder(backbone.TransformerBackbone):
         super().__init__()
         s = self.settings = settings
         self.window, self.causal = s.window, s.causal
-        self.words = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale)
+        self.words = TokenEmbedding(vocabulary, s.d_model, scale=s.embedding_scale, frozen=s.freeze_embeddings)
         self.segments = TokenEmbedding(s.segments, s.d_model, scale=s.embedding_scale)
         self.positions = backbone.build_positions(s)
         self.combine = backbone.build_combine(s)
@@ -155,7 +155,7 @@ class RecurrentBackboneSettings(ModelSettings):
         return join_messages(", ", [layers, find_message(f"{self.pooling} pooling")])
 
 
-class RecurrentEncoderSettings(RecurrentBackboneSettings):
+class RecurrentEncoderSettings(RecurrentBackboneSettings, WordVectorSettings):
     """Settings of a bidirectional recurrent encoder."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -213,7 +213,7 @@ class RecurrentEncoder(RecurrentBackbone):
     def __init__(self, settings: RecurrentEncoderSettings, vocabulary: int) -> None:
         super().__init__()
         s = self.settings = settings
-        self.words = TokenEmbedding(vocabulary, s.d_model)
+        self.words = TokenEmbedding(vocabulary, s.d_model, frozen=s.freeze_embeddings)
         self.segments = TokenEmbedding(s.segments, s.d_model)
         self.dropout = nn.Dropout(s.dropout)
         self.rnn = Recurrent(s.cell, s.d_model, s.d_model // 2, s.layers, "both", s.dropout)

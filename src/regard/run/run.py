@@ -27,13 +27,14 @@ from regard.data.store import fingerprint_of
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
 from regard.messages import Message
+from regard.models.settings import WORD_VECTORS
 from regard.reading import MAX_BYTES, check_type, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
 from regard.recipe_files import current_names
 from regard.run.facts import require_run, write_changes
 from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
 from regard.tasks.base import AnyTask, ProgressCallback, Report
-from regard.tasks.operations import check_memory, facts, load_model, open_store, training_view
+from regard.tasks.operations import check_memory, facts, load_model, load_word_vectors, open_store, training_view
 from regard.tasks.registry import build_recipe, is_derived, start_tasks, task_of
 from regard.training.checkpoint import Checkpoints, read_progress, read_weights
 from regard.training.progress import TrainingProgress
@@ -235,14 +236,16 @@ class Run:
     def checkpoints(self) -> Checkpoints:
         return Checkpoints(self.folder / CHECKPOINTS, keep=self.recipe.training.keep)
 
-    def initial_model(self) -> nn.Module:
-        """A model for the first step: random weights, or the best weights of the run to start from."""
+    def initial_model(self, report: Report = lambda _: None) -> nn.Module:
+        """A model for the first step: random weights, word vectors, or the best weights of the run to start from."""
         saved = [path / MODEL for path in self.checkpoints.all() if (path / MODEL).is_file()]
         check_memory(self.task, saved[-1].stat().st_size if saved else None)
         model, start = self.task.new_model(), self.start
         if start is not None:
             path = start.checkpoints.resolve("best")
             self.task.starts.copy(self.task, model, read_weights(path), start.task, str(path))
+        elif not saved:
+            load_word_vectors(self.task, model, report)
         return model
 
     def model(self, checkpoint: str = "best", device: torch.device | None = None) -> nn.Module:
@@ -273,7 +276,9 @@ def absolutize(recipe: Recipe) -> Recipe:
     start = absolute_path(recipe.start_from)
     text, other = recipe.text, getattr(recipe.text, "tokenizer_from", "")
     text = text.model_copy(update={"tokenizer_from": absolute_path(other)}) if other else text
-    return recipe.model_copy(update={"data": data, "text": text, "start_from": start})
+    model, vectors = recipe.model, getattr(recipe.model, "embeddings_from", "")
+    model = model.model_copy(update={"embeddings_from": absolute_path(vectors)}) if vectors else model
+    return recipe.model_copy(update={"data": data, "text": text, "model": model, "start_from": start})
 
 
 def absolute_path(path: str) -> str:
@@ -305,7 +310,7 @@ def check_same_model(start: Run, recipe: Recipe) -> None:
     Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense."""
     theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
     theirs = task_of(recipe).starts.settings(start.recipe.task, "model", theirs)
-    fixed = [name for name in theirs if not name.endswith("dropout")]
+    fixed = [name for name in theirs if not name.endswith("dropout") and name not in WORD_VECTORS]
     differing = [f"model.{name}={_option(theirs[name])}" for name in fixed if ours.get(name) != theirs[name]]
     if theirs["kind"] != ours["kind"]:  # the other settings belong to the kind
         differing = ["'model={" + ", ".join(to_toml({name: theirs[name]}) for name in fixed) + "}'"]

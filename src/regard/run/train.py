@@ -100,7 +100,7 @@ def train(
             epoch, started = batches.steps_in_epoch(0), bool(recipe.start_from)
             report_advice(advise(training.in_steps(epoch), recipe.model.d_model, epoch, started), report)
         seed_everything(recipe.runtime.seed, "weights")
-        model = place(run.initial_model(), world)
+        model = place(run.initial_model(report if world.is_main else lambda _: None), world)
         steps = PrefetchedSteps(batches, pinned=world.device.type == "cuda")
         log = log or build_log(training, folder, world)
         schedule = build_schedule(training, recipe.model.d_model)

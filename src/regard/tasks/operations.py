@@ -20,13 +20,16 @@ from regard.data.store import DIGESTS, open_or_build
 from regard.decoding.engine import Engine
 from regard.engines.choose import fastest_engine, readable_engine
 from regard.errors import UserError
+from regard.layers.embeddings import TokenEmbedding
 from regard.layers.meta import allocate, on_meta
 from regard.messages import Message
 from regard.models.ngram import NGram, NGramSettings
+from regard.models.settings import WordVectorSettings
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World, total_memory
 from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback, Report, is_packed
 from regard.tasks.languages import through_pivots
+from regard.text.vectors import read_vectors
 from regard.training.weights import check_shapes, count_parameters, load_weights
 
 Ask = Callable[[str], str | None]
@@ -109,6 +112,31 @@ def load_model(task: AnyTask, weights: dict[str, Tensor], where: str) -> nn.Modu
     model = allocate(model)
     load_weights(model, weights, where)
     return model
+
+
+def load_word_vectors(task: AnyTask, model: nn.Module, report: Report) -> None:
+    """Let the token embeddings of a new model be the word vectors of `model.embeddings_from`, if the recipe names it.
+
+    A token and the same token after a space have the same vector.
+    """
+    settings, tokenizer = task.recipe.model, task.tokenizers.get("source")
+    if not isinstance(settings, WordVectorSettings) or not settings.embeddings_from or tokenizer is None:
+        return
+    words = {token: word for token in range(len(tokenizer)) if (word := tokenizer.decode([token]).strip())}
+    path = Path(settings.embeddings_from)
+    vectors = read_vectors(path, words.values())
+    embedding = next(part for part in model.modules() if isinstance(part, TokenEmbedding))
+    width = embedding.weight.size(1)
+    if vectors.width != width:
+        name = "d_embedding" if "d_embedding" in type(settings).model_fields else "d_model"
+        problem = f"{path} has vectors of width {vectors.width}, but the token embeddings have width {width}"
+        raise UserError(problem, f"set `model.{name} = {vectors.width}`", code="invalid-setting", where=f"model.{name}")
+    if not vectors.vectors:
+        problem = f"{path} has a vector for none of the {len(words):,} words in the vocabulary"
+        raise UserError(problem, "use vectors of the same language", code="no-data", where="model.embeddings_from")
+    report(vectors.describe())
+    found = vectors.vectors
+    embedding.load_vectors({token: torch.from_numpy(found[word]) for token, word in words.items() if word in found})
 
 
 def check_memory(task: AnyTask, checkpoint_bytes: int | None = None) -> None:

@@ -15,7 +15,7 @@ from regard.config import SettingsTable, add_kind, apply_overrides, build, group
 from regard.errors import UserError
 from regard.models.language import LANGUAGE_MODELS
 from regard.models.language_recurrent import RecurrentLanguageSettings
-from regard.models.settings import ModelSettings
+from regard.models.settings import WORD_VECTORS, ModelSettings
 from regard.models.text_encoder import TEXT_ENCODERS, TransformerEncoderSettings
 from regard.models.transformer import TransformerSettings
 from regard.models.translation import TRANSLATION_MODELS
@@ -156,7 +156,7 @@ def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> Settings
             continue
         theirs = task.starts.settings(start.get("task", DEFAULT_TASK), group, theirs)
         if ours.get("kind", theirs.get("kind")) == theirs.get("kind"):
-            merged[group] = theirs | ours
+            merged[group] = {key: value for key, value in theirs.items() if key not in WORD_VECTORS} | ours
     return merged
 
 
