@@ -15,7 +15,8 @@ import torch
 
 from regard.files import open_binary
 
-WORDS, WIDTH, WINDOW = 15_000, 100, 4
+WORDS, WIDTH, WINDOW, DEVIATION = 15_000, 100, 4, 0.4
+"""The components of GloVe's vectors have about this standard deviation."""
 
 
 def main(source: str, target: str) -> None:
@@ -39,9 +40,11 @@ def main(source: str, target: str) -> None:
     torch.manual_seed(1)
     matrix = torch.sparse_coo_tensor(counts.indices(), pmi, counts.shape)
     u, s, _ = torch.svd_lowrank(matrix, q=WIDTH, niter=4)
+    vectors = u * s.sqrt()
+    vectors *= DEVIATION / vectors.std()
     with Path(target).open("w", encoding="utf-8") as output:
         output.write(f"{len(vocabulary)} {WIDTH}\n")
-        for word, vector in zip(vocabulary, (u * s.sqrt()).tolist(), strict=True):
+        for word, vector in zip(vocabulary, vectors.tolist(), strict=True):
             output.write(f"{word} {' '.join(f'{value:.4f}' for value in vector)}\n")
 
 

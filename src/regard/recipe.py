@@ -67,6 +67,7 @@ class Recipe(Settings):
     supports_losses: ClassVar[bool] = False
     """True if `training.loss` may be other than cross-entropy."""
     supports_class_weights: ClassVar[bool] = False
+    supports_language_loss: ClassVar[bool] = False
 
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
@@ -133,6 +134,9 @@ class Recipe(Settings):
             raise SettingError("training.loss", f"{self.training.loss!r} does not work with task {self.task}")
         if self.training.class_weights != "none" and not self.supports_class_weights:
             raise SettingError("training.class_weights", f"works with classification only, not with task {self.task}")
+        if self.training.language_loss and not self.supports_language_loss:
+            message = f"works with classification and regression only, not with task {self.task}"
+            raise SettingError("training.language_loss", message, "unused-setting")
         return self
 
     @model_validator(mode="after")

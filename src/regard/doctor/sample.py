@@ -196,7 +196,7 @@ class DryRun:
         """The task without dropout, label smoothing and other regularisation."""
         model, training = self.recipe.model, self.recipe.training
         dropout = {name: 0.0 for name in model.model_dump() if name.endswith(("dropout", "weight_drop"))}
-        plain = {"label_smoothing": 0.0, "r_drop": 0.0, "weight_decay": 0.0}
+        plain = {"label_smoothing": 0.0, "r_drop": 0.0, "weight_decay": 0.0, "language_loss": 0.0}
         changes = {"model": model.model_copy(update=dropout), "training": training.model_copy(update=plain)}
         return replace(self.task, recipe=self.recipe.model_copy(update=changes))
 

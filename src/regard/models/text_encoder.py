@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Layout, Padded, Tokens
 from regard.config import Field, SettingError, by_kind
 from regard.layers.blocks import ACTIVATION, ActivationKind
-from regard.layers.embeddings import TokenEmbedding
+from regard.layers.embeddings import OutputProjection, TokenEmbedding
 from regard.layers.recurrent import CELL, CellKind, Recurrent
 from regard.messages import Count, Message, find_message, join_messages
 from regard.models import backbone
@@ -299,7 +299,16 @@ class EncoderWithHead(EncoderModel):
         # An unused pooler must not require a gradient: distributed training waits for the gradients of all parameters.
         encoder.pooler.requires_grad_(pooled)
 
-    def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
-        """Tokens, and the segment of each (*), 0 by default -> o: (B, outputs) if pooled, otherwise (*, outputs)."""
+    def forward(
+        self, tokens: Tokens, segments: Tensor | None = None, language: bool = False
+    ) -> Tensor | tuple[Tensor, OutputProjection]:
+        """Tokens, and the segment of each (*), 0 by default -> o: (B, outputs) if pooled, otherwise (*, outputs).
+
+        With `language`, also the projection of h to the vocabulary by the token embeddings: a causal language model.
+        """
         h = self.encoder(tokens, segments)  # (*, D)
-        return self.head(self.dropout(self.encoder.pool(h, tokens.layout) if self.pooled else h))
+        o = self.head(self.dropout(self.encoder.pool(h, tokens.layout) if self.pooled else h))
+        if not language:
+            return o
+        assert isinstance(self.encoder, TransformerEncoder)
+        return o, self.encoder.words.project(h)

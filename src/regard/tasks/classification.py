@@ -61,6 +61,7 @@ class ClassificationRecipe(LabelledRecipe):
     monitors = ("loss", "f1", "macro_f1", "matthews", "accuracy")
     supports_losses = True
     supports_class_weights = True
+    supports_language_loss = True
 
 
 class LabelledTextChecks(LabelledChecks[T]):
@@ -212,6 +213,7 @@ class RegressionRecipe(LabelledRecipe):
     defaults = LabelledRecipe.defaults | {"task": "regression", "training.monitor": "spearman"}
     rules: ClassVar[Rules] = sizing.truncated
     monitors = ("loss", "pearson", "spearman")
+    supports_language_loss = True
 
     def no_effect(self) -> Iterator[Unused]:
         yield from super().no_effect()

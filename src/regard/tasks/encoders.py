@@ -8,7 +8,8 @@ A labelled task can start from a language model:
     kind = "bilstm"         ->   kind = "elmo"                                             ELMo, Peters et al. 2018, 3.3
 
 GPT: the layers, positions and token embeddings are copied, and fine-tuning trains them. A language model has no segment
-embeddings: they start as zeros, so that the encoder computes the hidden states of the language model.
+embeddings: they start as zeros, so that the encoder computes the hidden states of the language model. With
+`training.language_loss` fine-tuning keeps predicting the next token, too.
 ELMo: the language model is a part of the encoder and is not trained; all else starts with random weights.
 
 O outputs of the head, T tokens.
@@ -24,6 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.attention.layouts import Tokens
 from regard.config import SettingsTable
 from regard.data.batch import IGNORE, Batch
 from regard.data.examples import Example
@@ -33,13 +35,16 @@ from regard.data.planning import groups_by_length
 from regard.data.records import Location
 from regard.errors import UserError
 from regard.files import JsonObject
+from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
+from regard.losses.projected import projected_cross_entropy
 from regard.models.language_transformer import TransformerLanguageSettings
 from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
 from regard.reading import check_text
 from regard.recipe import Recipe
 from regard.tasks.inputs import split_columns
 from regard.text.inputs import InputTokenizer
+from regard.text.symbols import PAD
 from regard.training.weights import weights_of
 from regard.viz.report import AttentionMap
 from regard.work import pack_array, recall, unpack_array
@@ -182,6 +187,16 @@ def run_inputs(
     return Outputs(logits_of, nll, count)
 
 
+def add_language_loss(loss: Loss, projection: OutputProjection, tokens: Tokens, weight: float) -> Loss:
+    """L3 = L2 + weight L1 (Radford et al. 2018, equation 5): L2 is `loss`, and L1 the language model's loss on the same
+    texts. As in their program, L1 is a mean over tokens, added once per labelled example."""
+    ids, layout = tokens
+    following = (layout.positions.roll(-1, -1) > 0) & layout.not_padding.roll(-1, -1)  # the next token, same text
+    language = projected_cross_entropy(projection, ids.roll(-1, -1).masked_fill(~following, PAD), ignore=PAD)
+    mean = language.sum / language.count.clamp(min=1)
+    return Loss(loss.sum + weight * loss.count * mean, loss.count, loss.nll)
+
+
 def encoder_settings(model: SettingsTable) -> SettingsTable:
     """[model] of a language model as [model] of a text encoder; empty if it cannot be one."""
     if model.get("kind") == "bilstm":
@@ -208,6 +223,12 @@ def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
         problem = f"a text encoder cannot start from a {start.model.kind} language model ({folder})"
         remedy = "set `start_from` to a language model with `model.kind` transformer or bilstm"
         raise UserError(problem, remedy, code="incompatible-start", where="start_from")
+    language, uses_output = start.model, bool(recipe.training.language_loss)
+    tied = isinstance(language, TransformerLanguageSettings) and language.tie == "output" and not language.output_bias
+    if uses_output and not tied:
+        problem = f"`training.language_loss` needs the output matrix of {folder}, which a text encoder does not have"
+        remedy = 'set `start_from` to a language model with model.tie = "output" and model.output_bias = false'
+        raise UserError(problem, remedy, code="incompatible-start", where="training.language_loss")
     if getattr(start.data, "min_word_count", 0):
         problem = f"{folder} was trained with `data.min_word_count`, which text encoders do not support"
         remedy = "set `start_from` to a language model with data.min_word_count = 0"

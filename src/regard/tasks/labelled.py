@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.config import SettingError, Unused
+from regard.config import SettingError, Unused, unless
 from regard.data.batch import IGNORE, Batch
 from regard.data.digests import Digests
 from regard.data.formats import read_examples
@@ -115,6 +115,7 @@ class LabelledRecipe(Recipe):
 
     def no_effect(self) -> Iterator[Unused]:
         yield "training.r_drop", "translation"
+        yield from unless(getattr(self.model, "causal", False), "model.causal = true", "training.language_loss")
         if isinstance(self.text, TextSettings):
             yield from ((key, "translation") for key in ("text.joint", "text.dropout"))
 
@@ -336,7 +337,10 @@ class Labelled(Task[L, Inputs]):
             load_weights(model.head, head, where)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        return self.criterion(model(batch.source, batch["segments"]), batch)
+        if not (weight := self.recipe.training.language_loss):
+            return self.criterion(model(batch.source, batch["segments"]), batch)
+        logits, projection = model(batch.source, batch["segments"], language=True)
+        return encoders.add_language_loss(self.criterion(logits, batch), projection, batch.source, weight)
 
     def validate(self, model: nn.Module, data: ValidationData[Inputs]) -> Validation:
         inputs, shown = data.cached(

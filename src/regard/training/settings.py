@@ -70,6 +70,12 @@ class TrainingSettings(Settings):
         "however many examples it has",
     )
     r_drop: float = Field(0.0, ge=0, description="R-Drop: weight of the KL term (Liang et al. 2021); 0: off")
+    language_loss: float = Field(
+        0.0,
+        ge=0,
+        description="only with classification and regression by a causal Transformer: weight of the language model's "
+        "loss on the texts, as in GPT (0.5 there); 0: off",
+    )
     ema: float = Field(
         0.0,
         ge=0,
