@@ -89,8 +89,9 @@ def write_labelled(values: SettingsTable, folder: Path) -> None:
     ]
     write_jsonl(folder / "small.jsonl", examples)
     values.pop("start_from", None)
-    sizes = {"layers": 1, "d_model": 16} | MODEL_SIZES.get(values["model"].get("kind"), {"num_heads": 2, "d_ff": 16})
-    values["model"] = {"kind": "bert"} | values["model"] | sizes
+    kind = values["model"].get("kind", "bert")
+    sizes = {"layers": 1, "d_model": 16} | MODEL_SIZES.get(kind, {"num_heads": 2, "d_ff": 16})
+    values["model"] = {"kind": kind} | values["model"] | ({} if kind == "linear" else sizes)
     values["training"] |= {"max_steps": 2, "max_epochs": 9.0}
     values["data"] |= {split: {"file": "small.jsonl"} for split in SPLITS}
     values["data"] |= {"exclude_overlap": False, "hold_out": 0.0, "hold_out_test": 0.0}

@@ -87,6 +87,8 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
     selected = weights[number - 1]
     if layers == heads == 1 and len(weights[0, 0]) == 1:
         return attention.name, selected[0]
+    if attention.name == "evidence":
+        return kind_of(attention), selected[0]
     place = Message("layer {number} of {layers}", number=number, layers=layers)
     mean = Message("mean of {heads} heads", heads=heads)
     part = Message("head {head} of {heads}", head=head, heads=heads) if head else mean
@@ -94,7 +96,9 @@ def select_head(attention: "AttentionMap", layer: int | None, head: int | None) 
 
 
 def kind_of(attention: "AttentionMap") -> Message:
-    """Which attention it is, for a title."""
+    """Which attention it is, for a title; a linear model has evidence instead."""
+    if attention.name == "evidence":
+        return Message("evidence for each class")
     return Message("cross attention") if attention.name == "cross" else Message("attention")
 
 

@@ -212,7 +212,7 @@ def check_overfit(dry: DryRun, progress: CheckProgress | None = None) -> Check:
     """
     name, batch, task = Message("overfit"), dry.small_batch, dry.plain_task
     model, settings = dry.new_model(plain=True).train(), dry.recipe.model
-    peak = 1e-3 * math.sqrt(512 / settings.d_model) / settings.num_layers
+    peak = 1e-3 * math.sqrt(512 / max(1, settings.d_model)) / settings.num_layers
     optimizer = build_optimizer(model, task.recipe.training.model_copy(update={"optimizer": "adam"}))
     bound, first, began = task.checks.overfit_bound(task, batch), math.inf, time.monotonic()
     for step in range(1, OVERFIT_STEPS + 1):

@@ -41,6 +41,7 @@ from regard.models.language_bidirectional import (
     BidirectionalLanguageSettings,
     WeightedLayers,
 )
+from regard.models.linear import LinearSettings
 from regard.models.pooling import POOLERS, AttentivePooler, Pooler, Pooling
 from regard.models.settings import ModelSettings, WordVectorSettings, describe_layers
 from regard.plugins import Registry
@@ -263,6 +264,15 @@ EncoderSettings = Annotated[
     | Annotated[ElmoEncoderSettings, Tag("elmo")],
     by_kind("transformer"),
 ]
+TextModelSettings = Annotated[
+    Annotated[BertSettings, Tag("bert")]
+    | Annotated[TransformerEncoderSettings, Tag("transformer")]
+    | Annotated[RecurrentEncoderSettings, Tag("recurrent")]
+    | Annotated[ElmoEncoderSettings, Tag("elmo")]
+    | Annotated[LinearSettings, Tag("linear")],
+    by_kind("transformer"),
+]
+"""The model of a class or number for a text: a text encoder, or a linear model without one."""
 TextEncoder = Bert | TransformerEncoder | RecurrentEncoder | ElmoEncoder
 """A module with `forward` (h of all tokens), `pool` (one vector for the input), `hidden_states` and `attentions`."""
 TEXT_ENCODERS: Registry[Callable[..., TextEncoder]] = Registry(

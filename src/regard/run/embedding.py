@@ -128,7 +128,7 @@ def text_encoding(model: "Model") -> TextEncoding:
     encoding = model.task.text_encoder
     if encoding is None:
         problem = f"a run of the task {model.run.recipe.task} has no text encoder: {model.run.folder}"
-        remedy = "use a run of task pretraining or of a task with labels"
+        remedy = "use a run of task pretraining, or of a task with labels and a text encoder"
         raise UserError(problem, remedy, code="wrong-task", where=model.run.folder)
     return encoding
 

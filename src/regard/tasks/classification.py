@@ -28,6 +28,7 @@ from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics import classification as metrics
 from regard.metrics.score import Score
+from regard.models.text_encoder import TextModelSettings, TransformerEncoderSettings
 from regard.reading import read_json
 from regard.recipe import Rules
 from regard.tasks import sizing, tables
@@ -55,6 +56,7 @@ NEXT_TO_IGNORE = IGNORE + 1e-5
 class ClassificationRecipe(LabelledRecipe):
     """The recipe of a classifier of texts or pairs of texts."""
 
+    model: TextModelSettings = TransformerEncoderSettings()  # type: ignore[assignment]
     fields: ClassVar[Fields] = LABELLED_TEXT
     defaults = LabelledRecipe.defaults | {"task": "classification", "training.monitor": "accuracy"}
     rules: ClassVar[Rules] = sizing.truncated
@@ -209,6 +211,7 @@ class Classification(Labelled[ClassificationRecipe]):
 class RegressionRecipe(LabelledRecipe):
     """The recipe of a model that predicts a number for a text or a pair of texts."""
 
+    model: TextModelSettings = TransformerEncoderSettings()  # type: ignore[assignment]
     fields: ClassVar[Fields] = SCORED_TEXT
     defaults = LabelledRecipe.defaults | {"task": "regression", "training.monitor": "spearman"}
     rules: ClassVar[Rules] = sizing.truncated

@@ -39,6 +39,7 @@ from regard.layers.embeddings import OutputProjection
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.models.language_transformer import TransformerLanguageSettings
+from regard.models.linear import LinearModel
 from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
 from regard.reading import check_text
 from regard.recipe import Recipe
@@ -123,6 +124,16 @@ def encoder_attention(
     if array.shape[2] == 1 < len(tokens):
         return [AttentionMap("pooling", ["pooled"], tokens, array)]
     return [AttentionMap("encoder", tokens, tokens, array)]
+
+
+def evidence_map(
+    model: LinearModel, tokenizer: InputTokenizer, read: Input, labels: Sequence[str]
+) -> list[AttentionMap]:
+    """The tokens that speak for each class: of the evidence for a class that is positive, the share of each token."""
+    batch = Inputs.of([[read]], False).pad(np.arange(1)).to(model.head.weight.device)
+    evidence = model.evidence(batch.source)[:, None].clamp(min=0)  # (1, 1, O, T)
+    shares = evidence / evidence.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(evidence.dtype).tiny)
+    return [AttentionMap("evidence", labels or ("score",), tokenizer.tokens(read.ids), shares.cpu().numpy())]
 
 
 def text_input(tokenizer: InputTokenizer, example: Example, max_length: int, label: float) -> Input:

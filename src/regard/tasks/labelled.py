@@ -44,6 +44,7 @@ from regard.messages import Message
 from regard.metrics.spans import OUTSIDE
 from regard.models import text_encoder as encoder_models
 from regard.models.bert import BertSettings
+from regard.models.linear import LinearModel, LinearSettings
 from regard.reading import read_json
 from regard.recipe import Recipe, Rules
 from regard.recipe_files import earlier_names
@@ -199,7 +200,9 @@ class Labelled(Task[L, Inputs]):
     checks: ClassVar[DoctorHooks[Any, Inputs]] = LabelledChecks()
 
     @property
-    def text_encoder(self) -> encoders.TextEncoding:
+    def text_encoder(self) -> encoders.TextEncoding | None:
+        if isinstance(self.recipe.model, LinearSettings):
+            return None
         return encoders.TextEncoding(self.tokenizer, self.recipe.data.max_length, "encoder", self.trained_with_pairs)
 
     @property
@@ -318,7 +321,9 @@ class Labelled(Task[L, Inputs]):
 
     # ---- training ---------------------------------------------------------------------------------------------------
 
-    def new_model(self) -> encoder_models.EncoderModel:
+    def new_model(self) -> encoder_models.EncoderModel | LinearModel:
+        if isinstance(self.recipe.model, LinearSettings):
+            return LinearModel(self.recipe.model, len(self.tokenizer), self.outputs)
         encoder = encoder_models.build_encoder(self.recipe.model, len(self.tokenizer))
         dropout = getattr(self.recipe.model, "dropout", 0.0) if self.head_dropout else 0.0
         return encoder_models.EncoderWithHead(encoder, self.outputs, self.pooled, dropout)
@@ -329,8 +334,9 @@ class Labelled(Task[L, Inputs]):
 
     def copy_weights(self, model: nn.Module, weights: dict[str, Tensor], start: AnyTask, where: str) -> None:
         """Copy the encoder of another run, and its head if it has the same labels and shapes."""
-        assert isinstance(model, encoder_models.EncoderModel)
-        load_weights(model.encoder, encoders.start_weights(start.name, model.encoder, weights), where)
+        assert isinstance(model, encoder_models.EncoderModel | LinearModel)
+        if isinstance(model, encoder_models.EncoderModel):
+            load_weights(model.encoder, encoders.start_weights(start.name, model.encoder, weights), where)
         head = {name.removeprefix(HEAD): tensor for name, tensor in weights.items() if name.startswith(HEAD)}
         shapes = {name: tensor.shape for name, tensor in model.head.state_dict().items()}
         if self.same_head(start) and {name: tensor.shape for name, tensor in head.items()} == shapes:
@@ -399,7 +405,10 @@ class Labelled(Task[L, Inputs]):
         return encoders.run_inputs(model, encoded, self.criterion, self.pooled, self.per_token, self.grouped_inputs)
 
     def attention(self, model: nn.Module, example: Example, prediction: Prediction) -> list[AttentionMap]:
-        """The attention between the tokens of an input, or the weights of attention pooling."""
+        """The attention between the tokens of an input, or the weights of attention pooling; of a linear model the
+        evidence of the tokens."""
+        if isinstance(model, LinearModel):
+            return encoders.evidence_map(model, self.tokenizer, self.encode(example)[0], self.labels)
         assert isinstance(model, encoder_models.EncoderModel)
         if not self.recipe.model.has_attention or (not self.pooled and is_recurrent(self.recipe)):
             return []

@@ -199,7 +199,7 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
         size = ("tiny", "mini", "mini", "small")[index]
         yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
-        peak = 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
+        peak = 1e-2 if kind == "linear" else 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
         yield ChosenDefault("training.learning_rate", peak, Message("from scratch, for a model of this size"))
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
     reason = Message("for {examples:,} examples", examples=corpus.examples)
