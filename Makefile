@@ -1,6 +1,6 @@
 # make demo    watch a Transformer learn to translate dates     make test    everything that is proven
 # make check   ruff, ruff format, mypy strict                   make bench   throughput beside the peers, on the CPU
-# make serve   the server of the translator, on port 5000
+# make serve   the server of the translator, on port 5000       make docs    the book, in build/docs, from docs/ and docstrings
 PYTHON ?= python3
 JOBS ?= 2
 BENCH ?=
@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 TORCH := torch==2.13.0
 
-.PHONY: demo serve test check format bench install clean
+.PHONY: demo serve test check format bench docs install clean
 
 demo: $(READY)
 	$(BIN)/regard demo
@@ -33,6 +33,9 @@ format: $(READY_DEV)
 
 bench: $(READY_DEV)
 	$(BIN)/python -m benchmarks.cpu $(BENCH)
+
+docs: $(READY_DEV)
+	$(BIN)/python -m book
 
 install: $(READY)
 

@@ -1,0 +1,34 @@
+"""Builds the book: `python -m book` stages the pages, builds both languages, and checks the site in build/docs."""
+
+import shutil
+import subprocess
+import sys
+
+from book.check import check_site
+from book.stage import ROOT, all_pages, stage
+
+BUILD = ROOT / "build"
+SITE = BUILD / "docs"
+OPTIONS = ("-q", "-n", "-W", "--keep-going", "-c", str(ROOT / "book"))
+
+
+def main() -> int:
+    for folder in (SITE, BUILD / "doctrees"):
+        shutil.rmtree(folder, ignore_errors=True)
+    english, chinese = all_pages().values()
+    wrong = [f"{name}: exists in one language only" for name in sorted(english.keys() ^ chinese.keys())]
+    stage(BUILD / "book")
+    builds = []
+    for language, code, site in (("en", "en", SITE), ("zh", "zh_CN", SITE / "zh")):
+        paths = ("-d", BUILD / "doctrees" / language, BUILD / "book" / language, site)
+        command = [sys.executable, "-m", "sphinx", *OPTIONS, "-D", f"language={code}", *map(str, paths)]
+        builds.append(subprocess.Popen(command, cwd=ROOT))
+    status = max(build.wait() for build in builds)
+    wrong += check_site(SITE)
+    print(*wrong, sep="\n")
+    print(f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}, {len(wrong)} found wrong")
+    return status or bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

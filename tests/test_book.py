@@ -1,0 +1,103 @@
+"""The book: its sources, its search and its checks. `make docs` builds it and checks every page of the site."""
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.pages import blocks
+
+sphinx = pytest.importorskip("sphinx", reason="pip install 'regard[dev]'")
+
+from book.check import check_site  # noqa: E402
+from book.conf import ChineseSearch, mathml  # noqa: E402
+from book.reference import MAKERS  # noqa: E402
+from book.stage import CONTENTS, all_pages, stage  # noqa: E402
+
+from regard.cli.settings import setting_rows  # noqa: E402
+from regard.cli.shell import COMMANDS  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("book")
+    stage(folder)
+    return folder
+
+
+def trees(page: Path) -> list[str]:
+    """The pages in the toctrees of a staged page."""
+    lines = "\n".join(blocks(page, r"\{toctree\}")).splitlines()
+    return [line for line in lines if line and not line.startswith(":")]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_page_is_in_one_toctree(staged: Path, language: str) -> None:
+    folder = staged / language
+    listed = [
+        (page.parent / name).relative_to(folder).as_posix() for page in folder.rglob("index.md") for name in trees(page)
+    ]
+    pages = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")}
+    code = {name for name in pages if name.startswith("source/") and name != "source/index"}
+    assert sorted(listed) == sorted(pages - code - {"index"})
+
+
+def test_pages_of_the_contents_exist(staged: Path) -> None:
+    """Pages that the contents name are in the book; two of them may come later."""
+    named = {name for part in CONTENTS["part"] for name in part["pages"]}
+    assert {name for name in named if not (staged / "en" / f"{name}.md").exists()} <= {
+        "groundwork/index",
+        "answers",
+        "equations",
+    }
+
+
+def test_links_between_languages_and_to_code_are_html(staged: Path) -> None:
+    page, chinese = (staged / language / "ideas" / "multi-head.md" for language in ("en", "zh"))
+    assert '<a class="reference" hreflang="zh" href="../zh/ideas/multi-head.html">中文</a>' in page.read_text("utf-8")
+    text = chinese.read_text(encoding="utf-8")
+    assert 'href="../../ideas/multi-head.html">English</a>' in text and "](index.md)" in text
+    assert 'href="../../source/regard/attention/attend.py.html"' in text
+    for path in staged.rglob("*.md"):
+        assert not re.search(r"\]\([^)]*\.zh\.md", path.read_text(encoding="utf-8")), path.name
+
+
+def test_reference_lists_every_command_setting_and_name() -> None:
+    commands, settings, python = ("\n".join(make()) for make in MAKERS.values())
+    assert re.findall(r"^### regard (\w+)$", commands, re.MULTILINE) == list(COMMANDS)
+    assert {row["setting"] for row in setting_rows()} == set(re.findall(r"^`([\w.]+)` [=(]", settings, re.MULTILINE))
+    assert {"translate", "Translator", "Transformer"} <= set(re.findall(r"^### (\w+)$", python, re.MULTILINE))
+
+
+def test_every_formula_becomes_mathml() -> None:
+    count = 0
+    for path in [path for pages in all_pages().values() for path in pages.values()]:
+        text = re.sub(r"^```.*?^```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for formula in re.findall(r"\$\$(.+?)\$\$|\$([^$\s](?:[^$]*[^$\s])?)\$", text, re.DOTALL):
+            made = mathml("".join(formula))
+            assert made.startswith("<math") and "\\" not in made, (path.name, formula)
+            count += 1
+    assert count > 500
+
+
+def test_chinese_is_searched_by_pairs_of_characters() -> None:
+    found = set(ChineseSearch({}).split("多头注意力 in BERT"))
+    assert {"多头", "头注", "注意", "意力", "力", "BERT", "in"} <= found and "多头注" not in found
+
+
+def test_a_wrong_site_is_found(tmp_path: Path) -> None:
+    def write(name: str, body: str) -> None:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(body, encoding="utf-8")
+
+    write("index.html", '<a href="zh/index.html#a">x</a><a href="https://example.org">fine</a>')
+    write("zh/index.html", '<p id="a"><a href="../index.html">x</a>')
+    assert check_site(tmp_path) == []
+    write("index.html", '<a href="zh/index.html#b">x</a><a href="no.html">x</a><script src="//cdn.org/x.js"></script>')
+    write("lost.html", '<img src="http://example.org/x.png">')
+    write("style.css", "@import 'https://example.org/x.css'; a { background: url(data:image/png;base64,) }")
+    assert check_site(tmp_path) == [
+        "index.html: loads //cdn.org/x.js", "index.html: dead link index.html#b", "index.html: dead link no.html#",
+        "lost.html: loads http://example.org/x.png", "lost.html: no link to zh/lost.html",
+        "style.css: loads https://example.org/x.css", "lost.html: not within 3 clicks of the front page",
+    ]  # fmt: skip
