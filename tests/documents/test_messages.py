@@ -8,6 +8,7 @@ from tests.documents.translators import Translate, anything, backwards, identity
 
 from regard.documents.document import open_file
 from regard.documents.segment import Segment, SegmentTranslation
+from regard.errors import UserError
 
 HEADER = """# A file
 msgid ""
@@ -111,3 +112,17 @@ def test_any_messages(texts: list[str], seed: int) -> None:
     after = polib.pofile(translated(content, "zh", anything(seed)))
     assert [entry.msgid for entry in after] == [entry.msgid for entry in polib.pofile(content)]
     assert all(len(entry.msgstr_plural) in (0, 1) for entry in after)
+
+
+@pytest.mark.parametrize(
+    "before", ["", 'msgctxt "menu"\n', 'msgid_plural "files"\n', 'msgid "a"\nmsgstr "b"\nmsgctxt "menu"\n']
+)
+def test_a_translation_without_its_source_is_refused(before: str) -> None:
+    with pytest.raises(UserError) as caught:
+        translated(f'{before}msgstr "Ein"\n', "de", identity)
+    assert (caught.value.code, caught.value.where) == ("bad-line", f"line {before.count(chr(10)) + 1}")
+
+
+def test_a_plural_without_translations_stays_as_it_is() -> None:
+    content = 'msgid ""\nmsgstr "Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\nmsgid "file"\nmsgid_plural "files"\n'
+    assert translated(content, "de", identity) == content

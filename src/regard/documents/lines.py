@@ -120,7 +120,7 @@ def missing(entry: Entry, count: int) -> Iterator[tuple[Field, str]]:
     """
     source, plural = entry.get("msgid"), entry.get("msgid_plural")
     forms = [item for name, item in entry.items() if name.startswith("msgstr")]
-    if plural and count and not any(item.value for item in forms):
+    if plural and count and forms and not any(item.value for item in forms):
         last = forms[-1].last
         yield from ((replace(item, keyword=""), "") for item in forms[count:])
         forms = forms[:count] + [Field(f"msgstr[{n}]", "", last, last) for n in range(len(forms), count)]
@@ -140,6 +140,9 @@ def read_entries(lines: Sequence[str]) -> Iterator[Entry]:
             if match[1] in ("msgctxt", "msgid") and any(name.startswith("msgstr") for name in entry):
                 yield entry
                 entry = Entry()
+            if match[1].startswith("msgstr") and "msgid" not in entry:
+                problem, remedy = f"line {number + 1}: {match[1]} has no msgid before it", 'write msgid "..." above it'
+                raise UserError(problem, remedy, code="bad-line", where=f"line {number + 1}")
             current = Field(match[1], unquote(match[2]), number, number + 1)
             entry[match[1]] = current
         elif (match := _STRING.match(line)) and current is not None:
