@@ -28,7 +28,8 @@ SITES = {"en": "", "zh": "zh/"}
 """The folder of each language on the site."""
 TWINS = {"en": ("zh", "中文"), "zh": ("en", "English")}
 OUTSIDE = {
-    "README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "benchmarks/README": "benchmarks",
+    "README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "SECURITY": "security",
+    "benchmarks/README": "benchmarks",
 }  # fmt: skip
 """Pages outside docs/, and their names on the site."""
 CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]*`|\$\$.*?\$\$)", re.DOTALL | re.MULTILINE)
