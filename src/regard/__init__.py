@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from sys import modules
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
