@@ -35,7 +35,7 @@ LABELS: dict[str, SettingsTable] = {
     "answering": {"answers": "bc"},
     "choice": {"choices": ["a", "def"], "label": 1},
 }
-MODEL_SIZES: dict[str, SettingsTable] = {"recurrent": {}, "elmo": {"language_width": 8}}
+MODEL_SIZES: dict[str, SettingsTable] = {"recurrent": {}, "lstm": {}, "elmo": {"language_width": 8}}
 """Sizes of encoders that have no attention heads."""
 SMALL_TRAINING = {
     "max_steps": 2, "validate_every": 2, "batch_tokens": 256, "warmup": 1, "log_every": 1, "accumulation": 1,

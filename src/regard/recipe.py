@@ -68,6 +68,8 @@ class Recipe(Settings):
     """True if `training.loss` may be other than cross-entropy."""
     supports_class_weights: ClassVar[bool] = False
     supports_language_loss: ClassVar[bool] = False
+    supports_layers: ClassVar[bool] = False
+    """True if layers can have learning rates of their own and be unfrozen one after another."""
 
     name: str = Field(
         pattern=r"^[\w.+-]*[\w+-][\w.+-]*$",
@@ -137,6 +139,10 @@ class Recipe(Settings):
         if self.training.language_loss and not self.supports_language_loss:
             message = f"works with classification and regression only, not with task {self.task}"
             raise SettingError("training.language_loss", message, "unused-setting")
+        for name, off in (("layer_decay", 1.0), ("unfreeze_epochs", 0.0)):
+            if getattr(self.training, name) != off and not self.supports_layers:
+                message = f"works with labelled tasks only, not with task {self.task}"
+                raise SettingError(f"training.{name}", message, "unused-setting")
         return self
 
     @model_validator(mode="after")

@@ -47,6 +47,8 @@ def by_hand(pooler: Pooler, pooling: str, h: Tensor) -> Tensor:
         return torch.stack([sum((token[d] for token in h), torch.tensor(0.0)) / len(h) for d in range(D)])
     if pooling == "max":
         return torch.stack([max(h[:, d].unbind(), key=Tensor.item) for d in range(D)])
+    if pooling == "concat":
+        return torch.cat([by_hand(pooler, part, h) for part in ("last", "max", "mean")])
     assert isinstance(pooler, AttentivePooler)
     grown = [(pooler.query @ (pooler.key.weight @ token + pooler.key.bias).tanh()).exp() for token in h]
     total = sum(grown, torch.tensor(0.0))
@@ -82,7 +84,7 @@ def test_a_stream_is_pooled_as_rows_are_with_the_same_gradient(pooling: str, siz
 
     def packed(h: Tensor) -> Tensor:
         pooled = pooler(*stream(h, sentences, size))
-        assert pooled.shape == (sentences, D) and pooled.isfinite().all()
+        assert pooled.shape == (sentences, pooler.parts * D) and pooled.isfinite().all()
         return pooled[:4]
 
     s, found = with_gradients(pooler, h, packed)
@@ -126,4 +128,4 @@ def test_half_precision_adds_up_in_full(pooling: str) -> None:
     with torch.autocast("cpu", torch.float16):
         for s in (pooler(h, Padded(torch.tensor([4096]), 4096)), pooler(h[0], layout)):
             assert s.dtype == torch.float16
-            torch.testing.assert_close(s, torch.ones(1, D, dtype=torch.float16))
+            torch.testing.assert_close(s, torch.ones(1, pooler.parts * D, dtype=torch.float16))

@@ -95,7 +95,7 @@ def test_features_of_a_bidirectional_language_model(tmp_path: Path) -> None:
     assert again.model == begun.model
 
 
-@pytest.mark.parametrize(("model", "where"), [(dict(kind="lstm", d_model=16, layers=1), "start_from"), ({}, "model")])
+@pytest.mark.parametrize(("model", "where"), [(dict(kind="markov", d_model=16), "start_from"), ({}, "model")])
 def test_what_does_not_fit_is_refused(tmp_path: Path, model: dict[str, Any], where: str) -> None:
     start, files = language_model(tmp_path, **model), write_examples(tmp_path)
     changes = {} if model else {"model": {"kind": "transformer", "causal": False}}

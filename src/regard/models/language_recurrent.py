@@ -147,40 +147,52 @@ class WeightDropLayer(RecurrentLayer):
         return [flat.view_as(weight) for flat, weight in zip(contiguous, weights, strict=True)]
 
 
-class RecurrentLanguageModel(StatefulLanguageModel):
-    """Embedding, recurrent layers, output projection."""
+class RecurrentReader(nn.Module):
+    """Embedding and recurrent layers, which read a text from left to right."""
 
-    def __init__(self, settings: RecurrentLanguageSettings, vocabulary: int) -> None:
+    def __init__(self, settings: RecurrentLanguageSettings, vocabulary: int, bias: bool = False) -> None:
         super().__init__()
         s = self.settings = settings
-        tied = s.tie == "output"
-        self.embedding = TokenEmbedding(vocabulary, s.width, s.output_bias and tied, frozen=s.freeze_embeddings)
+        self.embedding = TokenEmbedding(vocabulary, s.width, bias, frozen=s.freeze_embeddings)
         sizes = (s.width, *[s.d_model] * (s.layers - 1))
         # Not a ModuleList, whose layers are compiled: that would replace the fused kernels by a loop over all tokens.
         self.layers = nn.Sequential(*(WeightDropLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
-        self.projection = nn.Identity() if s.width == s.d_model else nn.Linear(s.d_model, s.width)
-        self.output = self.embedding if tied else TokenEmbedding(vocabulary, s.width, s.output_bias)
 
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Zeros (B, L, D)."""
         s, like = self.settings, self.embedding.weight
         return {name: like.new_zeros(batch_size, s.layers, s.d_model) for name in STATE_NAMES[s.kind]}
 
-    def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
-        """ids (B, T) -> projection of (B, T, E) to (B, T, V), and the state after it, without a gradient."""
+    def read(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[list[Tensor], RecurrentState]:
+        """ids (B, T) -> the embeddings (B, T, E) and the output of each layer (B, T, D); the state after it, without a
+        gradient."""
         s, training = self.settings, self.training
         state = self.initial_state(ids.size(0)) if state is None else state
         x = word_dropout(self.embedding(ids), ids, len(self.embedding.weight), s.word_dropout, training)  # (B, T, E)
-        x = locked_dropout(x, s.input_dropout, training)
-        after = []
+        outputs, after = [x], []
         for number, layer in enumerate(self.layers):
-            if number:
-                x = locked_dropout(x, s.hidden_dropout, training)
+            x = locked_dropout(x, s.hidden_dropout if number else s.input_dropout, training)
             x, hidden = layer(x, hidden=tuple(state[name][:, number] for name in STATE_NAMES[s.kind]))  # (B, T, D)
+            outputs.append(x)
             after.append(hidden)
-        x = self.projection(locked_dropout(x, s.output_dropout, training))  # (B, T, E)
         tensors = zip(STATE_NAMES[s.kind], zip(*after, strict=True), strict=True)
-        return self.output.project(x), {name: torch.stack(layers, dim=1).detach() for name, layers in tensors}
+        return outputs, {name: torch.stack(layers, dim=1).detach() for name, layers in tensors}
+
+
+class RecurrentLanguageModel(RecurrentReader, StatefulLanguageModel):
+    """Embedding, recurrent layers, output projection."""
+
+    def __init__(self, settings: RecurrentLanguageSettings, vocabulary: int) -> None:
+        s, tied = settings, settings.tie == "output"
+        super().__init__(s, vocabulary, s.output_bias and tied)
+        self.projection = nn.Identity() if s.width == s.d_model else nn.Linear(s.d_model, s.width)
+        self.output = self.embedding if tied else TokenEmbedding(vocabulary, s.width, s.output_bias)
+
+    def forward(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[OutputProjection, RecurrentState]:
+        """ids (B, T) -> projection of (B, T, E) to (B, T, V), and the state after it, without a gradient."""
+        outputs, after = self.read(ids, state)
+        x = self.projection(locked_dropout(outputs[-1], self.settings.output_dropout, self.training))  # (B, T, E)
+        return self.output.project(x), after
 
 
 def locked_dropout(x: Tensor, p: float, training: bool) -> Tensor:

@@ -4,6 +4,7 @@
     last        s = h_L                               the one that attends to all tokens if attention is causal
     mean        s = 1 / L sum_i h_i
     max         s_d = max_i h_id                      for each component d the largest value
+    concat      s = [h_L; max_i h_i; 1 / L sum_i h_i]     Howard & Ruder 2018, section 3.3
     attention   u_i = tanh(W h_i + b)                 Yang et al. 2016, equations 5 to 7
                 a_i = softmax_i(u_i^T u)
                 s   = sum_i a_i h_i
@@ -24,11 +25,13 @@ from regard.attention.attend import to_float32
 from regard.attention.layouts import Layout, Packed, Padded
 from regard.models.bert import first_tokens, last_tokens
 
-Pooling = Literal["first", "last", "mean", "max", "attention"]
+Pooling = Literal["first", "last", "mean", "max", "concat", "attention"]
 
 
 class Pooler(nn.Module, ABC):
-    """h (*, D) -> s (B, D)."""
+    """h (*, D) -> s (B, D), or (B, parts D)."""
+
+    parts = 1
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -66,6 +69,19 @@ class Max(Pooler):
         return segment_max(h, layout)
 
 
+class Concat(Pooler):
+    """s = [h_L; max_i h_i; 1 / L sum_i h_i]."""
+
+    parts = 3
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__(d_model)
+        self.poolers = nn.ModuleList([Last(d_model), Max(d_model), Mean(d_model)])
+
+    def forward(self, h: Tensor, layout: Layout) -> Tensor:
+        return torch.cat([pooler(h, layout) for pooler in self.poolers], dim=-1)
+
+
 class AttentivePooler(Pooler):
     """a_i = softmax_i(tanh(W h_i + b)^T u), s = sum_i a_i h_i."""
 
@@ -83,7 +99,7 @@ class AttentivePooler(Pooler):
 
 
 POOLERS: dict[str, type[Pooler]] = {
-    "first": First, "last": Last, "mean": Mean, "max": Max, "attention": AttentivePooler,
+    "first": First, "last": Last, "mean": Mean, "max": Max, "concat": Concat, "attention": AttentivePooler,
 }  # fmt: skip
 
 

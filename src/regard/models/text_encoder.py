@@ -8,6 +8,7 @@ The encoders:
     bert           pretrained; x_i = token + position + segment embedding                     bert.py
     transformer    x_i = sqrt(D) (E[w_i] + S[s_i]) + positions; h = L encoder layers of x     Vaswani et al. 2017, 3.1
     recurrent      h_i = [forward h_i; backward h_i] of L layers of x                         Yang et al. 2016, 2.2
+    lstm, gru ...  h_i of L layers from left to right, as a recurrent language model          Howard & Ruder 2018
     elmo           the same, x_i = features of a frozen language model                        Peters et al. 2018
 
 The Transformer here differs from BERT in what suits training from scratch on little labelled text: pre-norm layers need
@@ -21,7 +22,7 @@ B inputs, T tokens, D model, V vocabulary; `*` is (B, T) padded or (N,) packed.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, Self
 
 import torch
@@ -29,10 +30,10 @@ from pydantic import Tag, model_validator
 from torch import Tensor, nn
 
 from regard.attention.layouts import Attentions, Layout, Padded, Tokens
-from regard.config import Field, SettingError, by_kind
+from regard.config import Field, SettingError, Unused, by_kind, unless
 from regard.layers.blocks import ACTIVATION, ActivationKind
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.recurrent import CELL, CellKind, Recurrent
+from regard.layers.recurrent import CELL, CELLS, CellKind, Recurrent
 from regard.messages import Count, Message, find_message, join_messages
 from regard.models import backbone
 from regard.models.bert import Bert, BertSettings, truncated_normal
@@ -41,6 +42,7 @@ from regard.models.language_bidirectional import (
     BidirectionalLanguageSettings,
     WeightedLayers,
 )
+from regard.models.language_recurrent import RecurrentLanguageSettings, RecurrentReader, locked_dropout
 from regard.models.linear import LinearSettings
 from regard.models.pooling import POOLERS, AttentivePooler, Pooler, Pooling
 from regard.models.settings import ModelSettings, WordVectorSettings, describe_layers
@@ -226,6 +228,47 @@ class RecurrentEncoder(RecurrentBackbone):
         return self.dropout(self.words(tokens.ids) + self.segments(segments))
 
 
+class LeftToRightSettings(RecurrentLanguageSettings):
+    """Settings of the layers of a recurrent language model as a text encoder; its kind is that of the cell."""
+
+    pooling: Pooling = Field("concat", description="how to combine all token vectors into one vector")
+
+    def no_effect(self) -> Iterator[Unused]:
+        yield from super().no_effect()
+        yield from unless(False, 'task = "language"', "tie", "output_bias")
+
+    @property
+    def has_attention(self) -> bool:
+        return self.pooling == "attention"
+
+    @property
+    def summary(self) -> str:
+        values = {"layers": Count(self.layers), "cell": self.kind.upper(), "width": self.d_model}
+        layers = Message("{layers:{cell} layer} from left to right, width {width}", **values)
+        return join_messages(", ", [layers, find_message(f"{self.pooling} pooling")])
+
+
+class LeftToRightEncoder(RecurrentReader, RecurrentBackbone):
+    """The layers of a recurrent language model (ULMFiT, Howard & Ruder 2018); it has no segment embeddings."""
+
+    settings: LeftToRightSettings
+
+    def __init__(self, settings: LeftToRightSettings, vocabulary: int) -> None:
+        super().__init__(settings, vocabulary)
+        self.pooler = POOLERS[settings.pooling](settings.d_model)
+
+    def embed(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """-> x (B, T, E)."""
+        return self.embedding(tokens.ids)
+
+    def forward(self, tokens: Tokens, segments: Tensor | None = None) -> Tensor:
+        """Padded tokens -> h (B, T, D); no token depends on the padding after it."""
+        return locked_dropout(self.hidden_states(tokens)[-1], self.settings.output_dropout, self.training)
+
+    def hidden_states(self, tokens: Tokens, segments: Tensor | None = None) -> list[Tensor]:
+        return self.read(tokens.ids)[0]
+
+
 class ElmoEncoderSettings(RecurrentBackboneSettings):
     """Settings of a recurrent encoder on features of a bidirectional language model, which `start_from` names."""
 
@@ -257,27 +300,31 @@ class ElmoEncoder(RecurrentBackbone):
         return self.dropout(self.mix(self.language.features(tokens.ids, tokens.layout.lengths)))
 
 
-EncoderSettings = Annotated[
-    Annotated[BertSettings, Tag("bert")]
-    | Annotated[TransformerEncoderSettings, Tag("transformer")]
-    | Annotated[RecurrentEncoderSettings, Tag("recurrent")]
-    | Annotated[ElmoEncoderSettings, Tag("elmo")],
-    by_kind("transformer"),
-]
-TextModelSettings = Annotated[
+_Encoders = (
     Annotated[BertSettings, Tag("bert")]
     | Annotated[TransformerEncoderSettings, Tag("transformer")]
     | Annotated[RecurrentEncoderSettings, Tag("recurrent")]
     | Annotated[ElmoEncoderSettings, Tag("elmo")]
-    | Annotated[LinearSettings, Tag("linear")],
-    by_kind("transformer"),
-]
+    | Annotated[LeftToRightSettings, Tag("rnn")]
+    | Annotated[LeftToRightSettings, Tag("gru")]
+    | Annotated[LeftToRightSettings, Tag("lstm")]
+    | Annotated[LeftToRightSettings, Tag("rnn-sigmoid")]
+    | Annotated[LeftToRightSettings, Tag("gru-cho")]
+)
+EncoderSettings = Annotated[_Encoders, by_kind("transformer")]
+TextModelSettings = Annotated[_Encoders | Annotated[LinearSettings, Tag("linear")], by_kind("transformer")]
 """The model of a class or number for a text: a text encoder, or a linear model without one."""
-TextEncoder = Bert | TransformerEncoder | RecurrentEncoder | ElmoEncoder
+TextEncoder = Bert | TransformerEncoder | RecurrentEncoder | ElmoEncoder | LeftToRightEncoder
 """A module with `forward` (h of all tokens), `pool` (one vector for the input), `hidden_states` and `attentions`."""
 TEXT_ENCODERS: Registry[Callable[..., TextEncoder]] = Registry(
     "text encoder",
-    {"bert": Bert, "transformer": TransformerEncoder, "recurrent": RecurrentEncoder, "elmo": ElmoEncoder},
+    {
+        "bert": Bert,
+        "transformer": TransformerEncoder,
+        "recurrent": RecurrentEncoder,
+        "elmo": ElmoEncoder,
+        **dict.fromkeys(CELLS, LeftToRightEncoder),
+    },
 )
 """The encoder of each kind: `Encoder(settings, vocabulary size)`."""
 
@@ -294,6 +341,15 @@ class EncoderModel(nn.Module):
     dropout: nn.Dropout
     head: nn.Module
 
+    def layer_groups(self) -> list[list[nn.Parameter]]:
+        """All parameters, from the output to the input: head and pooling, the layers from the last, the rest."""
+        encoder = self.encoder
+        tops = [self.head, encoder.pooler, *([encoder.norm] if isinstance(encoder, TransformerEncoder) else [])]
+        stack = list(encoder.get_submodule("rnn.layers" if hasattr(encoder, "rnn") else "layers").children())
+        groups = [[p for part in tops for p in part.parameters()], *(list(layer.parameters()) for layer in stack[::-1])]
+        named = {id(parameter) for group in groups for parameter in group}
+        return [*groups, [parameter for parameter in self.parameters() if id(parameter) not in named]]
+
 
 class EncoderWithHead(EncoderModel):
     """A text encoder and a linear layer: one output for the input if `pooled`, otherwise one for each token."""
@@ -304,7 +360,8 @@ class EncoderWithHead(EncoderModel):
         super().__init__()
         self.encoder, self.pooled = encoder, pooled
         self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(encoder.settings.d_model, outputs)
+        parts = getattr(encoder.pooler, "parts", 1) if pooled else 1
+        self.head = nn.Linear(parts * encoder.settings.d_model, outputs)
         truncated_normal(self.head)
         # An unused pooler must not require a gradient: distributed training waits for the gradients of all parameters.
         encoder.pooler.requires_grad_(pooled)

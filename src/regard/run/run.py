@@ -310,7 +310,7 @@ def check_same_model(start: Run, recipe: Recipe) -> None:
     Weights of another shape do not load, but those of other heads, norms or positions may load and give nonsense."""
     theirs, ours = start.recipe.model.model_dump(exclude_none=True), recipe.model.model_dump()
     theirs = task_of(recipe).starts.settings(start.recipe.task, "model", theirs)
-    fixed = [name for name in theirs if not name.endswith("dropout") and name not in WORD_VECTORS]
+    fixed = [name for name in theirs if not name.endswith(("dropout", "weight_drop")) and name not in WORD_VECTORS]
     differing = [f"model.{name}={_option(theirs[name])}" for name in fixed if ours.get(name) != theirs[name]]
     if theirs["kind"] != ours["kind"]:  # the other settings belong to the kind
         differing = ["'model={" + ", ".join(to_toml({name: theirs[name]}) for name in fixed) + "}'"]

@@ -5,11 +5,14 @@ A labelled task can start from a language model:
     task = "language"            task = "classification", "tagging", ...
 
     kind = "transformer"    ->   kind = "transformer", causal = true, pooling = "last"     GPT, Radford et al. 2018, 3.2
+    kind = "lstm", "gru"    ->   the same kind, pooling = "concat"                         ULMFiT, Howard & Ruder 2018
     kind = "bilstm"         ->   kind = "elmo"                                             ELMo, Peters et al. 2018, 3.3
 
 GPT: the layers, positions and token embeddings are copied, and fine-tuning trains them. A language model has no segment
 embeddings: they start as zeros, so that the encoder computes the hidden states of the language model. With
 `training.language_loss` fine-tuning keeps predicting the next token, too.
+ULMFiT: the same with a recurrent language model; all texts are read from left to right, and concat pooling keeps what
+comes early. `training.layer_decay`, `training.unfreeze_epochs` and schedule = "slanted" are its fine-tuning.
 ELMo: the language model is a part of the encoder and is not trained; all else starts with random weights.
 
 O outputs of the head, T tokens.
@@ -36,11 +39,18 @@ from regard.data.records import Location
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.layers.embeddings import OutputProjection
+from regard.layers.recurrent import CELLS
 from regard.losses.crossentropy import Loss
 from regard.losses.projected import projected_cross_entropy
 from regard.models.language_transformer import TransformerLanguageSettings
 from regard.models.linear import LinearModel
-from regard.models.text_encoder import ElmoEncoder, TextEncoder, TransformerEncoder, TransformerEncoderSettings
+from regard.models.text_encoder import (
+    ElmoEncoder,
+    LeftToRightEncoder,
+    TextEncoder,
+    TransformerEncoder,
+    TransformerEncoderSettings,
+)
 from regard.reading import check_text
 from regard.recipe import Recipe
 from regard.tasks.inputs import split_columns
@@ -213,6 +223,9 @@ def encoder_settings(model: SettingsTable) -> SettingsTable:
     if model.get("kind") == "bilstm":
         sizes = {"language_layers": "layers", "language_width": "d_model"}
         return {"kind": "elmo"} | {name: model[other] for name, other in sizes.items() if other in model}
+    if model.get("kind") in CELLS:
+        unused = {"tie", "output_bias"}
+        return {name: value for name, value in model.items() if name not in unused} | {"pooling": "concat"}
     if model.get("kind") != "transformer":
         return {}
     unused = {name for name, _ in TransformerLanguageSettings.model_construct(**model).no_effect()}
@@ -230,9 +243,9 @@ def check_start(recipe: Recipe, start: Recipe, folder: Path) -> None:
     """Raise UserError if a text encoder cannot start from the language model of `folder`."""
     if start.task != LANGUAGE:
         return
-    if start.model.kind not in ("transformer", "bilstm"):
+    if start.model.kind not in ("transformer", "bilstm", *CELLS):
         problem = f"a text encoder cannot start from a {start.model.kind} language model ({folder})"
-        remedy = "set `start_from` to a language model with `model.kind` transformer or bilstm"
+        remedy = f"set `start_from` to a language model with `model.kind` transformer, bilstm, {', '.join(CELLS)}"
         raise UserError(problem, remedy, code="incompatible-start", where="start_from")
     language, uses_output = start.model, bool(recipe.training.language_loss)
     tied = isinstance(language, TransformerLanguageSettings) and language.tie == "output" and not language.output_bias
@@ -253,6 +266,8 @@ def start_weights(task: str, encoder: TextEncoder, weights: dict[str, Tensor]) -
         return {name.removeprefix(prefix): weights[name] for prefix, name in prefixed}
     if isinstance(encoder, ElmoEncoder):
         return weights_of(encoder) | {f"language.{name}": tensor for name, tensor in weights.items()}
+    if isinstance(encoder, LeftToRightEncoder):
+        return {name: tensor for name, tensor in weights.items() if name.startswith(("embedding.weight", "layers."))}
     assert isinstance(encoder, TransformerEncoder)
     output = {name for name in weights if name.startswith("output.") or name == "embedding.bias"}
     renamed = {name.replace("embedding.", "words.", 1) if name.startswith("embedding.") else name: tensor

@@ -39,6 +39,7 @@ from regard.data.sources import Source
 from regard.data.store import Store
 from regard.errors import UserError
 from regard.files import write_json
+from regard.layers.recurrent import CELLS
 from regard.losses.crossentropy import Loss, registered_loss
 from regard.messages import Message
 from regard.metrics.spans import OUTSIDE
@@ -93,6 +94,7 @@ class LabelledRecipe(Recipe):
         "training.keep": 1,
     }
     rules: ClassVar[Rules] = sizing.labelled
+    supports_layers = True
 
     data: LabelledDataSettings
     text: EncoderTextSettings = BertTextSettings()
@@ -117,6 +119,8 @@ class LabelledRecipe(Recipe):
     def no_effect(self) -> Iterator[Unused]:
         yield "training.r_drop", "translation"
         yield from unless(getattr(self.model, "causal", False), "model.causal = true", "training.language_loss")
+        layers = ("training.layer_decay", "training.unfreeze_epochs")
+        yield from unless(not isinstance(self.model, LinearSettings), "a text encoder as model", *layers)
         if isinstance(self.text, TextSettings):
             yield from ((key, "translation") for key in ("text.joint", "text.dropout"))
 
@@ -423,7 +427,7 @@ class Labelled(Task[L, Inputs]):
 
 def is_recurrent(recipe: LabelledRecipe) -> bool:
     """True if the encoder's only attention is that of pooling."""
-    return recipe.model.kind in ("recurrent", "elmo")
+    return recipe.model.kind in ("recurrent", "elmo", *CELLS)
 
 
 def classification_loss(

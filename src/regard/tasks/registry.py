@@ -133,7 +133,7 @@ def check_schedule(recipe: Recipe, source: str) -> None:
         remedy = "set e.g. `training.learning_rate = 0.0005`"
         raise UserError(problem, remedy, code="invalid-setting", where="training.learning_rate")
     given_warmup = fixed or recipe.is_given("training.warmup")
-    if given_warmup and training.schedule in ("cosine", "linear") and training.warmup >= training.max_steps:
+    if given_warmup and training.schedule in ("cosine", "linear", "slanted") and training.warmup >= training.max_steps:
         problem = (
             f"{source}: training.warmup = {training.warmup} must be fewer steps than training.max_steps = "
             f"{training.max_steps} for schedule = {training.schedule!r}"

@@ -18,6 +18,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from regard.layers.recurrent import CELLS
 from regard.messages import Message
 from regard.models.bert import SIZES as BERT_SIZES
 from regard.models.transformer import SIZES as TRANSFORMER_SIZES
@@ -193,13 +194,14 @@ def labelled(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
             "dropout": 0.3 if index < 3 else 0.1,
         }  # fmt: skip
         yield from model_size(recipe, values, words)
-    elif kind in ("recurrent", "elmo"):
+    elif kind in ("recurrent", "elmo", *CELLS):
         yield from model_size(recipe, {"d_model": width, "layers": 1}, words)
     elif kind == "bert":
         size = ("tiny", "mini", "mini", "small")[index]
         yield from model_size(recipe, {"size": size, **BERT_SIZES[size]}, words)
     if not recipe.is_given("training.learning_rate"):
-        peak = 1e-2 if kind == "linear" else 1e-3 if kind in ("recurrent", "elmo") else (1e-3, 7e-4, 5e-4, 3e-4)[index]
+        recurrent = kind in ("recurrent", "elmo", *CELLS)
+        peak = 1e-2 if kind == "linear" else 1e-3 if recurrent else (1e-3, 7e-4, 5e-4, 3e-4)[index]
         yield ChosenDefault("training.learning_rate", peak, Message("from scratch, for a model of this size"))
     batch = first_above(corpus.examples, [(50_000, 32), (500_000, 64)], 128)
     reason = Message("for {examples:,} examples", examples=corpus.examples)

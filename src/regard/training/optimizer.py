@@ -6,12 +6,16 @@ descent with momentum (Polyak 1964; Sutskever et al. 2013):
     v <- m v + g + d w        m momentum, g gradient, d weight decay
     w <- w - r v              r learning rate
 
-A schedule is a function from the step, counted from 1, to the learning rate.
+A schedule is a function from the step, counted from 1, to the learning rate. A model that names its layers
+(`Layered`) can be fine-tuned with a rate for each, and layer by layer (Howard & Ruder 2018, sections 3.2 and 3.3):
+
+    r_l = r / decay^k         k layers between layer l and the output; the head has k = 0
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +24,22 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from regard.training.settings import TrainingSettings
 
 Schedule = Callable[[int], float]
+Groups = list[list[nn.Parameter]]
+RATIO = 32
+"""How many times smaller than its peak a slanted triangular learning rate is at its ends."""
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """A model whose layers can have learning rates of their own."""
+
+    def layer_groups(self) -> Groups:
+        """All parameters, from the output to the input: the head, each layer from the last to the first, the rest."""
+
+
+def layer_groups(model: nn.Module) -> Groups:
+    """The parameters of each layer, from the output to the input; one group if the model does not name its layers."""
+    return model.layer_groups() if isinstance(model, Layered) else [list(model.parameters())]
 
 
 def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
@@ -31,17 +51,23 @@ def build_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
     Only matrices decay: a smaller bias or norm gain would change what the layer can express, not only the size of its
     weights. `set_rate` sets the learning rate at every step.
     """
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    on_gpu = bool(trainable) and trainable[0].is_cuda
+    layers = layer_groups(model) if settings.layer_decay != 1 else [list(model.parameters())]
+    decay = settings.weight_decay
+    groups: list[dict[str, object]] = []
+    for depth, layer in enumerate(layers):
+        trainable = [parameter for parameter in layer if parameter.requires_grad]
+        parts = decay_groups(trainable, decay) if decay else [{"params": trainable}] if trainable else []
+        groups += [part | {"scale": settings.layer_decay**-depth} for part in parts]
+    first = next((p for p in model.parameters() if p.requires_grad), None)
+    on_gpu = first is not None and first.is_cuda
     # On a GPU the learning rate is a tensor, so that a CUDA graph reads it at every replay.
-    rate = torch.zeros((), device=trainable[0].device) if on_gpu else 0.0
+    for group in groups:
+        group["lr"] = torch.zeros((), device=first.device) if first is not None and on_gpu else 0.0
     if settings.optimizer == "sgd":
-        return SGD(decay_groups(trainable, settings.weight_decay), lr=rate, momentum=settings.momentum, fused=True)
+        return SGD(groups, momentum=settings.momentum, fused=True)
     betas, epsilon = (settings.adam_beta1, settings.adam_beta2), settings.adam_epsilon
-    if not settings.weight_decay:
-        return Adam(trainable, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
-    groups = decay_groups(trainable, settings.weight_decay)
-    return AdamW(groups, lr=rate, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
+    kind = AdamW if decay else Adam
+    return kind(groups, betas=betas, eps=epsilon, fused=True, capturable=on_gpu)
 
 
 def decay_groups(parameters: Sequence[nn.Parameter], weight_decay: float) -> list[dict[str, object]]:
@@ -54,11 +80,13 @@ def decay_groups(parameters: Sequence[nn.Parameter], weight_decay: float) -> lis
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate; a group with a `scale` gets that many times the rate."""
     for group in optimizer.param_groups:
+        own = rate * group.get("scale", 1.0)
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own
 
 
 def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
@@ -99,6 +127,12 @@ def linear(step: int, peak: float, warmup: int, max_steps: int) -> float:
     return peak * max(0.0, (max_steps - step) / max(1, max_steps - warmup))
 
 
+def slanted(step: int, peak: float, warmup: int, max_steps: int) -> float:
+    """peak · (1 + p (RATIO - 1)) / RATIO, p rising linearly from 0 to 1 at `warmup` and falling to 0 at `max_steps`
+    (Howard & Ruder 2018, equation 3: slanted triangular)."""
+    return (peak + (RATIO - 1) * linear(step, peak, warmup, max_steps)) / RATIO
+
+
 def constant(step: int, peak: float, warmup: int) -> float:
     """peak · min(1, step / warmup)."""
     return peak * min(1.0, step / max(warmup, 1))
@@ -116,5 +150,7 @@ def build_schedule(settings: TrainingSettings, d_model: int) -> Schedule:
             return partial(cosine, peak=rate, warmup=warmup, max_steps=settings.max_steps)
         case "linear":
             return partial(linear, peak=rate, warmup=warmup, max_steps=settings.max_steps)
+        case "slanted":
+            return partial(slanted, peak=rate, warmup=warmup, max_steps=settings.max_steps)
         case "constant":
             return partial(constant, peak=rate, warmup=warmup)

@@ -29,8 +29,10 @@ class TrainingSettings(Settings):
         1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
     )
 
-    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear"] = Field(
-        "paper", description="learning rate schedule; paper: equation 3 of Vaswani et al. 2017"
+    schedule: Literal["paper", "inverse_sqrt", "cosine", "constant", "linear", "slanted"] = Field(
+        "paper",
+        description="learning rate schedule; paper: equation 3 of Vaswani et al. 2017; slanted: slanted triangular, as "
+        "in ULMFiT",
     )
     learning_rate: float = Field(
         1.0,
@@ -40,6 +42,18 @@ class TrainingSettings(Settings):
     warmup: int = Field(4000, ge=0, description="number of warmup steps, in which the learning rate rises from zero")
     warmup_share: float = Field(
         0.0, ge=0, lt=1, description="only with `warmup = 0`: warmup steps as a share of all steps"
+    )
+    layer_decay: float = Field(
+        1.0,
+        ge=1,
+        description="only with labelled tasks: divide the learning rate by this factor for each layer below the head "
+        "(2.6 in ULMFiT); 1: one rate for all layers",
+    )
+    unfreeze_epochs: float = Field(
+        0.0,
+        ge=0,
+        description="only with labelled tasks: gradual unfreezing; train only the head at first, and one more layer, "
+        "from the last to the first, after each such number of epochs; 0: train all layers",
     )
     optimizer: Literal["adam", "sgd"] = Field(
         "adam", description="adam: Adam, or AdamW with weight decay; sgd: stochastic gradient descent with momentum"

@@ -10,7 +10,7 @@ code, which is compiled once.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.runtime import World, autocast, seed_everything
 from regard.training.distributed import no_sync
-from regard.training.optimizer import clip_gradients, set_rate
+from regard.training.optimizer import clip_gradients, layer_groups, set_rate
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.task import B, Trainable, TrainingStep
@@ -35,6 +35,7 @@ class EagerStep(Generic[B]):
         self, task: Trainable[B], model: nn.Module, state: TrainingState, settings: TrainingSettings, world: World
     ) -> None:
         self.task, self.model, self.state, self.settings, self.world = task, model, state, settings, world
+        self.layers = layer_groups(state.model) if settings.unfreeze_epochs else []
 
     def __call__(self, step: TrainingStep[B], rate: float) -> tuple[Tensor, Tensor]:
         """Train one step with this learning rate; return the sums of objective and nll, and the gradient norm."""
@@ -45,9 +46,17 @@ class EagerStep(Generic[B]):
             self.seed(self.world.rank * len(step.micro_batches) + index)
             with no_sync(self.model, last=index == len(step.micro_batches) - 1):
                 sums += self.backward(batch.to(self.world.device), scale)
+        for parameter in self.frozen(step.epoch):
+            parameter.grad = None  # it is not updated, has no moments, and does not count for the gradient norm
         norm = self.update()
         self.state.optimizer.zero_grad(set_to_none=True)
         return sums, norm
+
+    def frozen(self, epoch: float) -> Iterator[nn.Parameter]:
+        """The parameters that gradual unfreezing does not train yet (Howard & Ruder 2018, section 3.3)."""
+        if every := self.settings.unfreeze_epochs:
+            for layer in self.layers[1 + int(epoch / every) :]:
+                yield from layer
 
     def seed(self, micro_batch: int) -> None:
         """Seed dropout by the step and the number of the micro-batch in the whole step.
@@ -136,7 +145,7 @@ def build_train_step(
     """Make the training step for `world`: compiled, captured or eager."""
     if world.compile:
         compile_layers(state.model)
-    captured = world.capture and world.size == 1 and settings.accumulation == 1
+    captured = world.capture and world.size == 1 and settings.accumulation == 1 and not settings.unfreeze_epochs
     return (GraphStep if captured else EagerStep)(task, model, state, settings, world)
 
 
