@@ -29,7 +29,6 @@ def test_the_page_in_a_browser(language: str, tmp_path: Path) -> None:
     assert len(drawn.find("svg", "chart")) == 2 and drawn.find("path", "line") and not drawn.find("parsererror")
     titles = [text for _, text in drawn.find("h3")]
     assert (DOUBLES.texts.title.zh if language == "zh" else DOUBLES.texts.title.en) in titles
-    assert len(drawn.find("span", "confirmed")) == 3, "in the contents, beside its question and at its title"
-    (table,) = drawn.find("table", "asked")
-    assert ("二倍为 2.20" if language == "zh" else "twice is 2.20") in table[1]
+    assert len(drawn.find("span", "confirmed")) == 2, "in the contents and at its title"
+    assert ("二倍为 2.20" if language == "zh" else "twice is 2.20") in drawn.find("p", "verdict")[0][1]
     assert [attributes.get("open") for attributes, _ in drawn.find("details")] == [None] * 4

@@ -36,14 +36,16 @@ def test_pages_are_written_from_the_results(made: None, tmp_path: Path) -> None:
     changed = write_pages(tmp_path / "runs", docs)
     names = {path.relative_to(docs).as_posix() for path in docs.rglob("*") if path.is_file()}
     assert names == {
-        "README.md", "README.zh.md", "doubles.md", "doubles.zh.md", "doubles.svg",
+        "README.md", "README.zh.md", "notes.md", "notes.zh.md", "doubles.md", "doubles.zh.md", "doubles.svg",
         "doubles.zh.svg", f"{RESULTS}/doubles.json",
     }  # fmt: skip
-    assert {*changed} == {*(docs / name for name in names), quoting, chinese}
+    answers = [docs.parent / name for name in ("answers.md", "answers.zh.md")]
+    assert {*changed} == {*(docs / name for name in names), *answers, quoting, chinese}
     text = (docs / "doubles.md").read_text(encoding="utf-8")
     assert "| once | 1.2 ± 0.1 |" in text and "Once is 1.20, twice is 2.20, 1.8 times as much." in text
     assert commands(docs / "doubles.md") == ["regard lab doubles"] and check_command("regard lab doubles")
-    links = [link for link in broken_links([*docs.glob("*.md"), quoting, chinese]) if "../../" not in link]
+    pages = [*docs.glob("*.md"), *answers, quoting, chinese]
+    links = [link for link in broken_links(pages) if not re.search(r": (\.\./\.\./|\.\./tests/)", link)]
     assert links == []
     sentence = "It is more. Once is 1.20, twice is 2.20, 1.8 times as much."
     assert f"{sentence} ([doubles](../lab/doubles.md))<!-- /lab -->" in quoting.read_text()
@@ -94,7 +96,7 @@ def test_pages_of_the_repository_show_what_the_results_hold() -> None:
         pages = make_pages(DOCS, list(all_experiments().values()), found)
         wrong = [path.name for path, text in pages.items() if not path.is_file() or path.read_text("utf-8") != text]
         assert wrong == []
-        assert {path for path in DOCS.iterdir() if path.is_file()} == pages.keys()
+        assert {path for path in DOCS.iterdir() if path.is_file()} == {path for path in pages if path.parent == DOCS}
     for page in pages_beside(DOCS):
         text = page.read_text(encoding="utf-8")
         begun = re.findall(r"<!-- lab [a-z0-9-]+(?: table)? -->", text)

@@ -12,7 +12,7 @@ from regard.messages import is_chinese, localize
 FAILED, INTERRUPTED = 1, 130
 """Exit statuses."""
 GROUPS = {
-    "Start here": ("translate", "demo", "lab"),
+    "Start here": ("translate", "demo", "lab", "answers"),
     "Train": ("recipes", "split", "doctor", "train", "average", "distill", "compress", "ladder"),
     "Use": ("predict", "generate", "chat", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "compare", "inspect", "align", "info", "runs"),

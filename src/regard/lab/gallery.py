@@ -6,6 +6,7 @@ from pathlib import Path
 
 import regard
 from regard.files import JsonObject, write_text
+from regard.lab.claim import all_claims
 from regard.lab.experiment import Experiment
 from regard.lab.presenting import plots_of, tables_of
 from regard.lab.records import Finished, find_finished
@@ -75,6 +76,11 @@ def experiment_data(experiment: Experiment, finished: Finished | None) -> JsonOb
         "name": experiment.name,
         "topic": texts.topic,
         **{key: getattr(texts, key)._asdict() for key in ("title", "hypothesis", "varied", "measured", "refuted_if")},
+        "claims": [
+            {"claim": claim.claim._asdict(), "reason": claim.reason._asdict(), "verdict": claim.verdict}
+            for claim in all_claims()
+            if claim.experiment == experiment.name
+        ],
         "papers": list(texts.papers),
         "expected": texts.seconds,
         "file": experiment.path.name,

@@ -1,7 +1,9 @@
 """Markdown pages of the lab, written from the files of the experiments, so that no number in them can be stale.
 
     DOCS/README.md, README.zh.md     all experiments by topic
-    DOCS/NAME.md, NAME.zh.md         one experiment: question, verdict, plot, numbers; NAME.svg, NAME.zh.svg
+    DOCS/notes.md, notes.zh.md       all claims in the order of the study notes
+    DOCS/../answers.md, .zh.md       all claims by topic: verdict, reason, proof
+    DOCS/NAME.md, NAME.zh.md         one experiment: verdict, claims, plot, numbers; NAME.svg, NAME.zh.svg
     DOCS/results/NAME.json           the numbers of every seed
 
 The pages are the templates in `templates/`, with the words of words.toml. A page beside DOCS (docs/ideas/multi-head.md)
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.files import write_text
+from regard.lab.claim import all_claims, place_order
 from regard.lab.experiment import Experiment
 from regard.lab.presenting import picture_of, picture_paths, tables_of
 from regard.lab.records import Finished, path_of, read_finished
@@ -47,7 +50,8 @@ def write_pages(folder: Path, docs: Path) -> list[Path]:
         problem = f"{folder} has no results, or only those of quick runs"
         raise UserError(problem, "run all experiments: `regard lab --all`", code="not-finished", where=folder)
     pages = make_pages(docs, list(all_experiments().values()), found)
-    pages |= {page: fill_blocks(read_text(page), page, docs, found) for page in pages_beside(docs)}
+    beside = [page for page in pages_beside(docs) if page not in pages]
+    pages |= {page: fill_blocks(read_text(page), page, docs, found) for page in beside}
     for path, text in pages.items():
         changed += _replace(path, text)
     return changed
@@ -59,10 +63,12 @@ def read_results(docs: Path, experiments: Sequence[Experiment]) -> dict[str, Fin
 
 
 def make_pages(docs: Path, experiments: Sequence[Experiment], found: Found) -> dict[Path, str]:
-    """The text of every file in DOCS but the results."""
+    """The text of every file in DOCS but the results, and of the answers beside DOCS."""
     pages = {}
     for language in LANGUAGES:
         pages[docs / f"README{ENDINGS[language]}"] = index_page(experiments, found, language)
+        pages[docs / f"notes{ENDINGS[language]}"] = notes_page(language)
+        pages[docs.parent / f"answers{ENDINGS[language]}"] = answers_page(docs, found, language)
         for name, finished in found.items():
             pages[docs / f"{name}{ENDINGS[language]}"] = experiment_page(finished, language)
             pages[picture_paths(docs, name)[language]] = picture_of(finished, language)
@@ -113,10 +119,26 @@ def index_page(experiments: Sequence[Experiment], found: Found, language: Langua
     return _fill("README.md", "README", language, topics=topics)
 
 
+def notes_page(language: Language) -> str:
+    """Every place of every claim, in the order of the study notes."""
+    rows = sorted(
+        ((place, claim) for claim in all_claims() for place in claim.places), key=lambda row: place_order(row[0])
+    )
+    notes = [(note, list(group)) for note, group in groupby(rows, lambda row: place_order(row[0])[0])]
+    return _fill("notes.md", "notes", language, notes=notes)
+
+
+def answers_page(docs: Path, found: Found, language: Language) -> str:
+    """All claims by topic; experiments without results have no page to link to."""
+    topics = [(topic, list(group)) for topic, group in groupby(all_claims(), lambda claim: claim.topic)]
+    return _fill("answers.md", "answers", language, topics=topics, lab=docs.name, pages=found.keys())
+
+
 def experiment_page(finished: Finished, language: Language) -> str:
     experiment, name = finished.experiment, finished.experiment.name
     content = {"picture": picture_paths(Path(), name)[language], "tables": tables_of(finished, language)}
     about = {"finished": finished, "texts": experiment.texts, "file": experiment.path.name}
+    about["claims"] = [claim for claim in all_claims() if claim.experiment == name]
     return _fill("experiment.md", name, language, **content, **about)
 
 

@@ -52,6 +52,8 @@ function drawExperiment(experiment) {
     result ? make("p", { class: "meaning verdict" }, inLanguage(result.sentence)) : null,
     (result?.findings ?? []).map((finding) => make("p", { class: "meaning" },
       badge(finding.kind), " ", inLanguage(finding.claim), " ", inLanguage(finding.numbers))),
+    experiment.claims.map((claim) => make("p", { class: "asks" }, badge(claim.verdict), " ",
+      make("strong", {}, inLanguage(claim.claim)), make("br"), inLanguage(claim.reason))),
     result && result.quick ? make("p", { class: "soft" }, say("quick")) : null,
     result && !result.current ? make("p", { class: "soft" }, say("outdated")) : null,
     make("div", { class: "evidence" },
