@@ -16,6 +16,7 @@ from regard.messages import Count, Message, chinese_templates, find_message, joi
 from regard.models.pooling import POOLERS
 from regard.reading import read_toml
 from regard.recipe_files import shipped_recipes
+from regard.run.architecture import OUTPUT
 from regard.tasks.registry import load_recipe
 
 SOURCE = Path(regard.__file__).parent
@@ -40,9 +41,22 @@ def texts_of_files() -> set[str]:
     variants = read_toml(SOURCE / "tasks" / "variants.toml")
     about |= {row["title"] for task in ("translation", "language") for row in variants[task]} - {"Transformer"}
     pooling = {f"{name} pooling" for name in POOLERS}
+    drawn = read_toml(SOURCE / "run" / "architecture.toml")
+    entries = [entry for model in drawn.values() for entry in ([model] if "columns" in model else model.values())]
+    columns = [column for entry in entries for column in entry["columns"]]
+    parts = [
+        part for column in columns for part in [*column["parts"], *column.get("extra", [])] if isinstance(part, dict)
+    ]
+    shown = {column[key] for column in columns for key in ("name", "source") if key in column}
+    shown |= {part[key] for part in parts for key in ("name", "reads") if key in part} | {
+        "padding mask",
+        "bag of words",
+        OUTPUT["name"],
+    }
     return (
         about
         | pooling
+        | shown
         | {"validation data", "built-in sentences", PREDICTIONS, "no more data", "not learning", "source", "target"}
     )
 

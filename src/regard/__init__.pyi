@@ -99,6 +99,10 @@ from regard.tasks.registry import register_language_model as register_language_m
 from regard.tasks.registry import register_text_encoder as register_text_encoder
 from regard.tasks.registry import register_translation_model as register_translation_model
 from regard.trees import Tree as Tree
+from regard.viz.architecture import Architecture as Architecture
+from regard.viz.architecture import Column as Column
+from regard.viz.architecture import Part as Part
+from regard.viz.architecture import Stack as Stack
 from regard.viz.content import DependencyTree as DependencyTree
 from regard.viz.content import Marked as Marked
 from regard.viz.content import Matrix as Matrix

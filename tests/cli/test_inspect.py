@@ -222,3 +222,18 @@ def test_recording_attention_changes_no_prediction(task: str, kind: str, text: s
     (before,) = model.predict([text])
     explanation = model.explain(text)
     assert explanation.maps and [explanation.prediction] == [before] == model.predict([text])
+
+
+def test_the_architecture_of_a_run_and_of_a_recipe(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = regard("inspect", copied, "--architecture")
+    assert "cross-attention: 2 heads of 16, padding mask" in result.out
+    assert (copied / "architecture.svg").read_text(encoding="utf-8").startswith("<svg")
+    values = json.loads(regard("inspect", "wmt14-en-de-base", "--architecture", "--json").out)
+    assert values["parameters"] == 63_082_496 and Path(values["figure"]).exists()
+    assert regard("inspect", copied / "recipe.toml", "--architecture", "--figure", "a.pdf").status == 0
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert fails("inspect", copied).code == "missing-input"
+    assert fails("inspect", "no-such-recipe", "--architecture").code == "unknown-recipe"

@@ -371,3 +371,12 @@ def test_a_server_that_does_not_answer(browser: "Browser", served: Served) -> No
     page.fill("#source", "six six")
     page.wait_for_selector(READY)
     context.close()
+
+
+def test_the_architecture_in_both_languages(open_page: OpenPage, served: Served) -> None:
+    page, shown = open_page(), served.models["numbers"].architecture()
+    show(page, "architecture", ".picture text")
+    texts = page.locator(".picture text").all_text_contents()
+    assert f"{shown.parameters:,} parameters" in texts and "cross-attention" in texts
+    page.click("[data-lang=zh]")
+    page.wait_for_selector(".picture text:has-text('交叉注意力')")

@@ -1,4 +1,4 @@
-"""regard inspect: the attention weights behind one prediction."""
+"""regard inspect: the attention weights behind one prediction, or the parts of a model."""
 
 import os
 from pathlib import Path
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 
 def inspect(
     run: opt.RunFolder,
-    text: Annotated[str, Argument(metavar="TEXT", help="Input for the model, as in `regard predict`.")],
     search: opt.SearchOptions,
     model: opt.ModelOptions,
     figure: FigureOptions,
+    text: Annotated[
+        str | None, Argument(metavar="TEXT", show_default=False, help="Input for the model, as in `regard predict`.")
+    ] = None,
+    architecture: Annotated[
+        bool,
+        Option("--architecture", help="Draw the model's parts instead of its attention; RUN may also be a recipe."),
+    ] = False,
     target: Annotated[
         str | None, Option(metavar="TEXT", help="Show the attention for this output instead of the model's own.")
     ] = None,
@@ -43,6 +49,11 @@ def inspect(
     from regard.viz.terminal import draw
 
     figure.check()
+    if architecture:
+        return show_architecture(run, figure.figure, as_json)
+    if text is None:
+        remedy = "add a text in quotation marks, or `--architecture`"
+        raise UserError("TEXT is missing", remedy, code="missing-input", where="text")
     loaded = model.load(run)
     options = search.changes() | direction_options(loaded, text, source, to)
     own_search = target is None and not options.keys() - {"from", "to"}
@@ -61,6 +72,30 @@ def inspect(
         return print_json({**values, "report": page and str(page), "figure": figure.figure and str(figure.figure)})
     print_drawing(drawing)
     return print_paths({Message("picture"): figure.figure, Message("every layer and head"): page})
+
+
+def show_architecture(name: str, figure: Path | None, as_json: bool) -> None:
+    """Print and draw the parts of a run's model, or of the model that a recipe would train."""
+    from dataclasses import asdict
+
+    from regard.run.architecture import recipe_architecture, task_architecture
+    from regard.run.run import Run
+    from regard.run_files import RECIPE, find_run
+    from regard.tasks.registry import load_recipe
+    from regard.viz.figures import write_figure
+
+    folder = find_run(name)
+    if folder.is_dir() or (folder / RECIPE).is_file():
+        run = Run.open(folder)
+        shown, path = task_architecture(run.task), figure or run.outputs / "architecture.svg"
+    else:
+        recipe = load_recipe(name)
+        shown, path = recipe_architecture(recipe), figure or Path(f"{recipe.name}-architecture.svg")
+    write_figure(path, shown.svg())
+    if as_json:
+        return print_json(asdict(shown) | {"parameters": shown.parameters, "figure": str(path)})
+    print_drawing(f"{shown}\n")
+    return print_paths({Message("picture"): path})
 
 
 def print_paths(written: dict[Message, Path | None]) -> None:

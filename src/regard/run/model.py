@@ -36,6 +36,7 @@ from regard.metrics.score import Score
 from regard.metrics.significance import Comparison, paired_bootstrap
 from regard.reading import read_json
 from regard.run import translating
+from regard.run.architecture import task_architecture
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.identification import Detected, identify
 from regard.run.recording import Heads, Layers, Recording, record, without
@@ -55,6 +56,7 @@ from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress, weights_sum
 from regard.training.progress import RANDOM_WEIGHTS
 from regard.training.weights import count_parameters
+from regard.viz.architecture import Architecture
 from regard.viz.progress import ProgressLine
 from regard.work import Work, join_work
 
@@ -387,6 +389,10 @@ class Model:
         prediction = self._predict_one(value, output, options)
         task, example = prediction.task, prediction.example
         return record(self.model, lambda: operations.call_model(task, self.model, example, prediction), prediction)
+
+    def architecture(self) -> Architecture:
+        """The parts of the model with shapes and parameters; a notebook draws them, `.svg()` is the picture."""
+        return task_architecture(self.task)
 
     def _predict_one(self, value: Input, output: str | None, options: Mapping[str, object]) -> Prediction:
         """The prediction for a text that is not blank, or the given output, with the example that the model reads."""

@@ -64,6 +64,12 @@ def run_json(name: str, model: Model) -> JsonObject:
     }
 
 
+def architecture_json(model: Model) -> JsonObject:
+    """The picture of a model's parts in both languages."""
+    shown = model.architecture()
+    return {"en": shown.svg(chinese=False), "zh": shown.svg(chinese=True), "text": to_page(shown.title)}
+
+
 def form_fields(model: Model) -> list[JsonObject]:
     """The fields of an example that a person fills in: the required ones, and a second text if the run reads pairs."""
     task, fields = model.task, model.task.recipe.fields

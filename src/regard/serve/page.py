@@ -153,6 +153,11 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
         found: JsonObject = finite(await asyncio.to_thread(page_data.curves_json, folder, monitor, seen))
         return found
 
+    @router.get("/architecture")
+    async def architecture(run: RunName) -> JsonObject:
+        """Draw the parts of a model, in both languages."""
+        return await call(service, run, page_data.architecture_json)
+
     router.include_router(view_routes(service, settings))
     return router
 

@@ -6,7 +6,7 @@ const FITTED = { compare: drawComparison, inside: drawInside };
 function insideTabs() {
   const { run, result } = app;
   const has = { attention: run.attention, arithmetic: run.attention && (!result?.maps.length || result.maps.some((map) => map.steps)),
-    beam: run.beam > 0, next: run.next, vectors: run.vectors, training: run.curves };
+    beam: run.beam > 0, next: run.next, vectors: run.vectors, training: run.curves, architecture: true };
   return Object.keys(has).filter((key) => has[key]);
 }
 
@@ -30,7 +30,7 @@ function drawInside(parent) {
 
 // A note if the views show another text than the one that was typed: its translation into a third language.
 function secondStep() {
-  if (app.run.task !== "translation" || !app.result || app.tab === "training") return [];
+  if (app.run.task !== "translation" || !app.result || ["training", "architecture"].includes(app.tab)) return [];
   const [asked, read] = [app.asked, app.result.input].map((text) => text.split(/\s+/).join(" ").trim());
   return asked === read ? [] : [make("p", { class: "soft", id: "second-step" }, say("second_step", { text: read }))];
 }
@@ -46,7 +46,27 @@ const VIEWS_INSIDE = {
   next: (panel) => app.result ? drawNext(panel) : refill(panel, waitingText()),
   vectors: (panel) => drawVectorForm(panel),
   training: (panel) => drawTraining(panel),
+  architecture: (panel) => drawArchitecture(panel),
 };
+
+// The parts of the model as Python draws them; they stay the same as long as the run does.
+async function drawArchitecture(panel) {
+  const { name } = app.run;
+  try {
+    if (app.architecture?.name !== name) {
+      const drawn = await ask("architecture", `architecture?run=${encodeURIComponent(name)}`);
+      if (!drawn) return;
+      app.architecture = { name, ...drawn };
+    }
+    const { text } = app.architecture;
+    const shown = picture({ picture: app.architecture[page.language], text: text[page.language] ?? text });
+    const save = make("button", { type: "button", class: "plain-button", id: "save-architecture",
+      onclick: () => saveFile("architecture.svg", new Blob([app.architecture[page.language]], { type: "image/svg+xml" })) }, "SVG");
+    if (panel.isConnected) refill(panel, make("p", { class: "about" }, say("architecture_about")), save, shown);
+  } catch (error) {
+    refill(panel, make("p", { class: "problem" }, error.message));
+  }
+}
 
 function waitingText() {
   const problem = app.trouble || app.result?.problem;

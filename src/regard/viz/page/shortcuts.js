@@ -1,6 +1,6 @@
 // Keys that work anywhere on the page, and a list of them.
 
-const SHORTCUTS = [["/", "key_type"], ["1 – 5", "key_tab"], ["← ↑ → ↓", "key_arrows"], ["Enter", "key_words"], ["Esc", "key_escape"], ["?", "key_help"]];
+const SHORTCUTS = [["/", "key_type"], ["1 – 6", "key_tab"], ["← ↑ → ↓", "key_arrows"], ["Enter", "key_words"], ["Esc", "key_escape"], ["?", "key_help"]];
 
 function shortcutKeys(event) {
   const typing = event.target.closest("input, textarea, select");
