@@ -27,11 +27,6 @@ CONTENTS = tomllib.loads(Path(__file__).with_name("contents.toml").read_text(enc
 SITES = {"en": "", "zh": "zh/"}
 """The folder of each language on the site."""
 TWINS = {"en": ("zh", "中文"), "zh": ("en", "English")}
-OUTSIDE = {
-    "README": "index", "CHANGELOG": "changelog", "CONTRIBUTING": "contributing", "SECURITY": "security",
-    "benchmarks/README": "benchmarks",
-}  # fmt: skip
-"""Pages outside docs/, and their names on the site."""
 CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]*`|\$\$.*?\$\$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CODE_LINK = re.compile(r"()\[(`[^`\n]+`)\]\(([^)\s]+)\)")
@@ -40,11 +35,13 @@ SHOWN = (".py", ".toml", ".conf")
 
 
 def page_name(path: Path) -> str | None:
-    """The name on the site of a file in the repository, or None if it is no page."""
+    """The name on the site of a file in the repository, or None if it is no page: pages are in docs and at the top."""
     name = path.as_posix().removesuffix(".md").removesuffix(".zh")
-    if path.suffix == ".md" and name.startswith("docs/"):
+    if path.suffix != ".md" or (len(path.parts) > 1 and path.parts[0] not in ("docs", "benchmarks")):
+        return None
+    if name.startswith("docs/"):
         return re.sub(r"\bREADME$", "index", name.removeprefix("docs/"))
-    return OUTSIDE.get(name) if path.suffix == ".md" else None
+    return {"README": "index"}.get(name, name.removesuffix("/README").lower())
 
 
 def language_of(path: Path) -> str:

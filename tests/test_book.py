@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.pages import blocks
+from tests.pages import ROOT, blocks
 
 sphinx = pytest.importorskip("sphinx", reason="pip install 'regard[dev]'")
 
@@ -101,3 +101,12 @@ def test_a_wrong_site_is_found(tmp_path: Path) -> None:
         "lost.html: loads http://example.org/x.png", "lost.html: no link to zh/lost.html",
         "style.css: loads https://example.org/x.css", "lost.html: not within 3 clicks of the front page",
     ]  # fmt: skip
+
+
+def test_every_page_has_a_twin() -> None:
+    english, chinese = all_pages().values()
+    assert sorted(english.keys() ^ chinese.keys()) == []
+    for name, path in english.items():
+        other = chinese[name]
+        assert f"[中文]({other.name})" in path.read_text(encoding="utf-8"), path.relative_to(ROOT)
+        assert f"[English]({path.name})" in other.read_text(encoding="utf-8"), other.relative_to(ROOT)
