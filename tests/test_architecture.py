@@ -27,6 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "run_files": set(),
     "runtime": {"config"},
     "attention": set(),
+    "groundwork": set(),
     "trees": set(),
     "metrics": {"trees"},
     "viz": {"trees"},
