@@ -59,8 +59,8 @@ def claim_values(claim: "Claim") -> "JsonObject":
 
 def print_claims(claims: "list[Claim]", by_topic: bool) -> None:
     """Claims in the terminal's language, below their topic or with their places, and how many have which verdict."""
-    from regard.lab.claim import CLAIM_VERDICTS
-    from regard.lab.texts import say, words
+    from regard.lab.claim import claim_counts
+    from regard.lab.texts import words
     from regard.viz.panel import Screen
 
     spoken, screen, topic = language(), Screen(in_colour()), ""
@@ -79,9 +79,7 @@ def print_claims(claims: "list[Claim]", by_topic: bool) -> None:
         command = as_called(f"regard lab {claim.experiment}") if claim.experiment else ""
         proofs = [proof for proof in (command, claim.test, claim.reference) if proof]
         print_result(f"{known['proof']}{known['colon']}{'; '.join(proofs)}\n")
-    counts = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in CLAIM_VERDICTS}
-    shown = [say(spoken, "count", count=number, kind=known["claim_verdicts"][each]) for each, number in counts.items()]
-    report(known["comma"].join(shown))
+    report(claim_counts(claims, spoken))
 
 
 def paragraph(text: str, columns: int) -> str:

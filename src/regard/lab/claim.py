@@ -20,6 +20,7 @@ one as verdict sentences do (texts.py): the mean over seeds of panel, series and
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -30,7 +31,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.lab.texts import KINDS, LANGUAGES, Bilingual, words
+from regard.lab.texts import KINDS, LANGUAGES, Bilingual, Language, say, words
 from regard.reading import read_toml
 
 if TYPE_CHECKING:
@@ -166,6 +167,14 @@ def unmet_conditions(claim: Claim, verdict: "Verdict", results: "Results") -> li
             return False
 
     return [condition for condition in claim.expect if not holds(condition)]
+
+
+def claim_counts(claims: Sequence[Claim], language: Language) -> str:
+    """How many claims have which verdict, in words."""
+    counts = Counter(claim.verdict for claim in claims)
+    kinds = words(language)["claim_verdicts"]
+    shown = [say(language, "count", count=counts[each], kind=kinds[each]) for each in CLAIM_VERDICTS if counts[each]]
+    return say(language, "claim_counts", number=len(claims), verdicts=say(language, "comma").join(shown))
 
 
 def find_claims(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.files import write_text
-from regard.lab.claim import all_claims, place_order
+from regard.lab.claim import all_claims, claim_counts, place_order
 from regard.lab.experiment import Experiment
 from regard.lab.presenting import picture_of, picture_paths, tables_of
 from regard.lab.records import Finished, path_of, read_finished
@@ -131,7 +131,8 @@ def notes_page(language: Language) -> str:
 def answers_page(docs: Path, found: Found, language: Language) -> str:
     """All claims by topic; experiments without results have no page to link to."""
     topics = [(topic, list(group)) for topic, group in groupby(all_claims(), lambda claim: claim.topic)]
-    return _fill("answers.md", "answers", language, topics=topics, lab=docs.name, pages=found.keys())
+    counts = claim_counts(all_claims(), language)
+    return _fill("answers.md", "answers", language, topics=topics, counts=counts, lab=docs.name, pages=found.keys())
 
 
 def experiment_page(finished: Finished, language: Language) -> str:
