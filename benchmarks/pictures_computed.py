@@ -19,10 +19,11 @@ from regard.layers.recurrent import RecurrentLayer
 from regard.trees import linearize, parsed
 from regard.viz.arcs import arcs_svg
 from regard.viz.svg import Panel, panels_svg
-from regard.viz.tree import tree_svg
+from regard.viz.tree import tree_svg, with_tags
 
 KEYS = 32
 DOG = "(ROOT (S (NP (NNP John)) (VP (VBZ has) (NP (NP (DT a) (NN dog)) (PP (IN from) (NP (NNP Paris))))) (. .)))"
+JOHN = "(ROOT (S (NP (NNP John)) (VP (VBZ sees) (NP (NNP Bill)))))"
 LETTER = (
     "(ROOT (S (NP (DT the) (NN farmer)) (VP (VBD saw) (NP (NP (DT a) (NN letter)) (PP (IN of) (NP (DT the)"
     " (NN queen)))) (PP (IN near) (NP (DT the) (NN house)))) (. .)))"
@@ -136,6 +137,12 @@ def parsing() -> str:
     return tree_svg(tree, " ".join(linearize(tree)))
 
 
+def tags() -> str:
+    """A tree whose model writes parts of speech, and its tokens."""
+    (tree,) = parsed([JOHN])
+    return tree_svg(with_tags(tree), " ".join(linearize(tree, "tags")))
+
+
 def dependencies() -> str:
     """A sentence of the small grammar with the head of each word."""
     (tree,) = parsed([LETTER])
@@ -143,4 +150,4 @@ def dependencies() -> str:
     return arcs_svg(example["words"], example["heads"], example["relations"])
 
 
-DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing, dependencies)}
+DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing, tags, dependencies)}

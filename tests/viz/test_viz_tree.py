@@ -7,9 +7,10 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.trees import Tree, leaves, parsed, walk, words
+from regard.trees import Tree, leaves, parsed, to_brackets, walk, words
 from regard.viz.cells import visible, width
-from regard.viz.tree import arranged, outermost, tree_svg, tree_text
+from regard.viz.content import PhraseTree
+from regard.viz.tree import arranged, outermost, tree_svg, tree_text, with_tags
 
 MODEST = settings(max_examples=80)
 WORDS = st.sampled_from(["the", "a", "注意", "é", "dog-house", "👩‍👧", ".", "x\x1b[31m"])
@@ -94,3 +95,11 @@ def test_trees_deeper_than_python_calls_go_are_drawn() -> None:
     assert tree_text(deep, 80).count("A") == 2000
     assert tree_text(deep, 0).count("A") == 2000
     assert tree_svg(deep).count("<path") == 2000
+
+
+def test_parts_of_speech_are_drawn_as_phrases() -> None:
+    (tree,) = parsed(["(ROOT (S (NP (NNP John)) (VP (VBZ sees) (NP (NNP Bill)))))"])
+    tagged = with_tags(tree)
+    assert to_brackets(tagged) == "(ROOT (S (NP (NNP ( John))) (VP (VBZ ( sees)) (NP (NNP ( Bill))))))"
+    assert [word for word in ("NNP", "VBZ", "John") if word in tree_svg(tagged)] == ["NNP", "VBZ", "John"]
+    assert "NNP" not in tree_svg(tree) and "NNP" in PhraseTree(tree, "", tagged=True).draw(80)

@@ -174,10 +174,10 @@ class Parsing(Seq2Seq[ParsingRecipe]):
     def describe(self, example: Example, prediction: Prediction) -> Description:
         text, brackets, gold = sentence_text(example["words"]), prediction["tree"], example.get("tree")
         (predicted,) = predicted_trees([prediction])
-        output = [PhraseTree(tree_of(brackets), brackets)] if brackets else []
+        output = [PhraseTree(tree_of(brackets), brackets, self.predicts_tags)] if brackets else []
         if not gold:
             return Description(text, output)
-        reference = PhraseTree(tree_of(gold), gold)
+        reference = PhraseTree(tree_of(gold), gold, self.predicts_tags)
         correct = bracket_scores([predicted], [reference.tree])["complete"].value == 100
         return Description(text, output, reference, correct)
 

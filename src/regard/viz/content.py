@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from regard.files import JsonObject
 from regard.trees import Tree
 from regard.viz.arcs import arcs_svg, arcs_text
-from regard.viz.tree import tree_svg, tree_text
+from regard.viz.tree import tree_svg, tree_text, with_tags
 
 Cell = str | float
 MAX_CHARACTERS = 200
@@ -172,18 +172,23 @@ class DependencyTree:
 
 @dataclass(frozen=True)
 class PhraseTree:
-    """A phrase-structure tree, and the same with brackets on one line."""
+    """A phrase-structure tree, and the same with brackets on one line; parts of speech are drawn if it is `tagged`."""
 
     tree: Tree
     brackets: str
+    tagged: bool = False
+
+    @property
+    def drawn(self) -> Tree:
+        return with_tags(self.tree) if self.tagged else self.tree
 
     @property
     def svg(self) -> str:
-        return tree_svg(self.tree)
+        return tree_svg(self.drawn)
 
     def draw(self, columns: int) -> str:
         """The tree with one word per line."""
-        return tree_text(self.tree, columns)
+        return tree_text(self.drawn, columns)
 
     def plain(self) -> str:
         return self.brackets

@@ -9,7 +9,8 @@
     the  cat  saw  a  dog  .
 
 On the left, all words are on one line and every phrase is as low as possible. A tree wider than the terminal is drawn
-as on the right, one phrase per line. Words may be of any script (see cells.py). Parts of speech are not drawn.
+as on the right, one phrase per line. Words may be of any script (see cells.py). Parts of speech are drawn only if
+`with_tags` makes them phrases.
 
 A generated tree can be deeper than Python's recursion limit, so there is no recursion in this file.
 """
@@ -43,6 +44,16 @@ class Spot:
 def outermost(tree: Tree) -> Tree:
     """The tree without the bracket around a sentence, if that has one child."""
     return tree.children[0] if tree.label in OUTER and len(tree.children) == 1 else tree
+
+
+def with_tags(tree: Tree) -> Tree:
+    """The tree with each part of speech as a phrase over its word, so that it is drawn."""
+    done: list[Tree] = []
+    for node in post_order(tree):
+        count = len(node.children)
+        held, done = tuple(done[len(done) - count :]), done[: len(done) - count]
+        done.append(Tree(node.label, held or (Tree("", (), node.word),)))
+    return done[0]
 
 
 def post_order(tree: Tree) -> Iterator[Tree]:
