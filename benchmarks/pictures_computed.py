@@ -150,4 +150,6 @@ def dependencies() -> str:
     return arcs_svg(example["words"], example["heads"], example["relations"])
 
 
-DRAWINGS = {make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing, tags, dependencies)}
+DRAWINGS = {
+    make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing, tags, dependencies)
+}
