@@ -105,6 +105,8 @@ def test_repeated_each_half_attends_to_itself_alone() -> None:
         assert torch.equal(starts[tokens], expected_starts[:5] + half * size)
         assert torch.equal(ends[tokens], expected_ends[:5] + half * size)
     assert torch.equal(both.not_padding, torch.cat([once.not_padding] * 2)) and int(once.not_padding.sum()) == 5
+    assert set(both.rows[~both.not_padding].tolist()) == {len(both.offsets) - 2}, "padding belongs to the last sentence"
+    assert int(both.offsets[-1]) == int(both.offsets[-2]), "which has no tokens"
     padded = small_batch().repeated()
     assert padded.labels.tolist() == [[5, 6, EOS]] * 2 and padded.tokens == 2 * small_batch().tokens
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.documents.translators import anything, backwards, html, identity
 
 from regard.documents.document import SegmentTranslation, open_document
-from regard.documents.markup import VOID, tokenize
+from regard.documents.markup import VOID, Token, tokenize
 from regard.errors import UserError
 
 UNBOUND = ("code", "span")
@@ -172,3 +172,15 @@ def test_many_elements_take_time_in_proportion() -> None:
     page = "".join(f"<b>w{n}</b> <wbr>" for n in range(count)) + '<a "' * count + "<i>" * 500 + "x" + "</i>" * 500
     assert html(page, identity).count("<b>") == count
     assert html("<b>a </b>" * count, lambda segment: SegmentTranslation("a " * 50)).count("</b>") == count
+
+
+@pytest.mark.parametrize(
+    ("raw", "fixed"),
+    [
+        ("<!-- a -->", False), ("<!-- a --!>", False), ("<!DOCTYPE html>", False), ("<?php echo 1 ?>", False),
+        ("<!-- a", True), ("<!-- a >", True), ("<!DOCTYPE", True), ("if (a > b) { c => d", True), ("a => b; c>", True),
+    ],
+)  # fmt: skip
+def test_what_does_not_end_and_text_without_tags_cannot_move(raw: str, fixed: bool) -> None:
+    assert Token("other", raw).is_fixed is fixed
+    assert not Token("text", raw).is_fixed and not Token("open", raw).is_fixed

@@ -176,6 +176,7 @@ def test_languages_settings_health_suggest_spec(client: Client) -> None:
     settings = client.get("/frontend/settings").json()
     assert settings["charLimit"] == 100 and settings["keyRequired"] is False
     assert settings["language"]["source"]["code"] == "auto"
+    assert settings["frontendTimeout"] == 500, "milliseconds; LibreTranslate's default"
     assert client.get("/health").json() == {"status": "ok"}
     assert client.post("/suggest", data={"q": "a", "s": "b", **PAIR}).status_code == 403
     assert client.get("/spec").json()["swagger"] == "2.0"
