@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.conftest import TinyRun
 
+import regard
 from regard.errors import UserError
 from regard.run.model import Input, Model, Translator
 from regard.tasks.operations import input_keys
@@ -149,3 +150,10 @@ def test_progress_of_predictions_in_python(tiny_run: TinyRun, capsys: pytest.Cap
     assert (3, None) in calls and calls[-1] == (count, count)
     classifier.predict(texts, progress=True)
     assert capsys.readouterr().err == "", "on a terminal, or after ten seconds"
+
+
+def test_work_in_progress_names_the_version_of_the_code(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the installed one, which may be older or missing if the code runs from a folder."""
+    monkeypatch.setattr("importlib.metadata.distribution", None)
+    model = Model.load(tiny_run("classification"), device="cpu")
+    assert model.made_from()["version"] == regard.__version__

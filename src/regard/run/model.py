@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, cached_property
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self, TypeVar, Unpack, cast, overload
@@ -21,6 +20,7 @@ from typing import Any, ClassVar, Self, TypeVar, Unpack, cast, overload
 import torch
 from torch import nn
 
+from regard import __version__
 from regard.config import build
 from regard.data.digests import Digests
 from regard.data.sources import Source
@@ -166,7 +166,7 @@ class Model:
         """What predictions depend on besides inputs and options, for work that is continued (regard/work.py)."""
         files = [[run.folder / name for name in (RECIPE, MANIFEST)] for run in self.runs]
         return {
-            "version": version("regard"),
+            "version": __version__,
             "run": [[digest(path) for path in paths if path.exists()] for paths in files],
             "checkpoint": [weights_sum(run.checkpoints.resolve(self.checkpoint)) for run in self.runs],
             "engine": [self._engine_name, self._quantization, self.world.device.type, self.world.precision],
