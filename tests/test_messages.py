@@ -132,7 +132,7 @@ def test_only_texts_of_the_catalogue_become_messages() -> None:
 
 def test_summaries_of_all_models_are_translated() -> None:
     """In the Chinese summary of a bundled recipe's model every English word is a name or the value of a setting."""
-    names = {"Transformer", "BERT", "LSTM", "GRU", "RNN", "Kneser", "Ney", "Mask", "predict"}
+    names = {"Transformer", "BERT", "LSTM", "GRU", "RNN", "Kneser", "Ney", "Mask", "predict", "CTC"}
     for path in shipped_recipes():
         model = load_recipe(path).model
         summary = to_page(model.summary)

@@ -97,11 +97,20 @@ def write_labelled(values: SettingsTable, folder: Path) -> None:
     values["data"] |= {"exclude_overlap": False, "hold_out": 0.0, "hold_out_test": 0.0}
 
 
+def write_tones(values: SettingsTable, folder: Path) -> None:
+    rows = [{"audio": f"tones:{number}:{number}", "text": "one two"} for number in range(9)]
+    write_jsonl(folder / "small.jsonl", rows)
+    values["model"] |= {"d_model": 16, "num_heads": 2, "d_ff": 16, "encoder_layers": 1}
+    values["training"] |= SMALL_TRAINING
+    values["data"] |= {split: {"file": "small.jsonl", "format": "examples"} for split in SPLITS}
+
+
 WRITERS: dict[str, Callable[[SettingsTable, Path], None]] = {
     "translation": write_pairs,
     "parsing": write_trees,
     "language": write_lines,
     "pretraining": write_documents,
+    "recognition": write_tones,
 }
 
 

@@ -10,6 +10,7 @@ The data are generated: the same files every time. What a run learns is simple e
 import base64
 import json
 import random
+import wave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from regard.data.examples import Example
 from regard.data.inputs import Input
+from regard.data.tones import record_tones, transcript
 from regard.recipe import to_toml
 from regard.tasks.labelled import Labelled
 
@@ -73,6 +75,16 @@ ENCODERS: dict[str, Table] = {
     "recurrent": {"kind": "recurrent", "d_model": 32, "layers": 2, "dropout": 0.0},
 }  # fmt: skip
 
+FRAME_MODELS: dict[str, Table] = {
+    "attention": {
+        "kind": "attention", "size": "custom", "d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1,
+        "decoder_layers": 1, "norm": "pre", "dropout": 0.0,
+    },
+    "ctc": {
+        "kind": "ctc", "d_model": 32, "num_heads": 2, "d_ff": 64, "encoder_layers": 1, "norm": "pre", "dropout": 0.0,
+    },
+}  # fmt: skip
+
 # ---- recipes ---------------------------------------------------------------------------------------------------------
 
 RUNTIME: Table = {"device": "cpu", "threads": 1}
@@ -124,6 +136,15 @@ LABELLED: Table = {
     "text": {"vocab_size": 200, "lowercase": False},
     "training": {"max_epochs": 12.0, "batch_examples": 16, "learning_rate": 4e-3},
 }
+RECOGNITION: Table = {
+    "data": {**split_files("recordings.{}.tsv"), "sample_rate": 8000, "bands": 16, "workers": 1},
+    "text": {"kind": "word", "vocab_size": 300},
+    "training": {
+        "max_steps": 60, "batch_tokens": 4096, "batch_examples": 16, "schedule": "cosine", "learning_rate": 6e-3,
+        "warmup": 10, "validate_every": 30, "log_every": 10,
+    },
+    "decoding": {"search": "greedy"},
+}  # fmt: skip
 
 TASKS: dict[str, tuple[Table, dict[str, Table]]] = {
     "translation": (TRANSLATION, SEQUENCE_MODELS),
@@ -136,6 +157,7 @@ TASKS: dict[str, tuple[Table, dict[str, Table]]] = {
     "dependencies": (LABELLED, ENCODERS),
     "answering": (LABELLED, ENCODERS),
     "choice": (LABELLED, ENCODERS),
+    "recognition": (RECOGNITION, FRAME_MODELS),
 }
 """The settings and the models of each task; the first model is the default."""
 
@@ -302,11 +324,32 @@ def write_jsonl(path: Path, values: list[Table]) -> None:
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
 
 
+def write_wav(path: Path, samples: NDArray[np.float32], rate: int = 8000) -> Path:
+    """Write samples between -1 and 1 as 16-bit mono."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, rate, 0, "NONE", ""))
+        file.writeframes((samples * 32767).round().astype("<i2").tobytes())
+    return path
+
+
+def write_recordings(folder: Path) -> None:
+    """Recordings of one or two digits, as WAV files, and a table for each split."""
+    for split, first, count in (("train", 0, 60), ("valid", 100, 8), ("test", 200, 8)):
+        rows = ["audio\ttext"]
+        for number in range(first, first + count):
+            digits = " ".join(str(number)[-1 - number % 2 :])
+            write_wav(folder / "wav" / f"{number}.wav", record_tones(f"tones:{number}:{digits}", 8000))
+            rows.append(f"wav/{number}.wav\t{transcript(digits)}")
+        (folder / f"recordings.{split}.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
 WRITERS: dict[str, Callable[[Path], None]] = {
     "translation": write_pairs,
     "parsing": write_trees,
     "language": write_lines,
     "pretraining": write_documents,
+    "recognition": write_recordings,
 }
 
 

@@ -20,6 +20,7 @@ REASONS = {
     "no_words": Message("without words"),
     "no_target": Message("without one of the two texts"),
     "too_long": Message("too long"),
+    "too_short": Message("too short for the text"),
     "ratio": Message("ratio"),
     "identical": Message("identical"),
     "duplicate": Message("duplicate"),

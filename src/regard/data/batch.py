@@ -35,7 +35,7 @@ IGNORE = -100
 class Batch:
     """Tensors by name. Token sequences are `source` and, for encoder-decoder models, `target`:
 
-        source                                              token ids, (B, T) or (N,)
+        source                                              token ids, (B, T) or (N,); or features, (B, T, F)
         source_lengths                                      (B,), if padded
         source_offsets, source_rows, source_positions       (C + 1,), (N,), (N,), if packed: see `Packed`
         labels                                              see the task
@@ -138,10 +138,10 @@ def pack_sequences(name: str, rows: Rows, size: int, sequences: int, filler: int
 
 
 def pad_rows(rows: Rows, filler: float = PAD) -> Array:
-    """Rectangle (B, T) of rows, each filled up at the end; float32 or int64."""
+    """Rectangle (B, T) of rows, each filled up at the end; float32 or int64. Rows of vectors give (B, T, F)."""
     values, lengths = rows
     kind = np.float32 if values.dtype == np.float32 else np.int64
-    rectangle = np.full((len(lengths), int(lengths.max())), filler, kind)
+    rectangle = np.full((len(lengths), int(lengths.max()), *values.shape[1:]), filler, kind)
     rectangle[np.arange(rectangle.shape[1]) < lengths[:, None]] = values
     return rectangle
 

@@ -1,9 +1,10 @@
-"""Four small corpora that are generated, for a first run without any download.
+"""Five small corpora that are generated, for a first run without any download.
 
 dates: a day written out in fifteen languages -> ISO 8601, "Donnerstag, 5. November 2026" -> "2026-11-05".
 numbers: English number words -> German, "forty-two" -> "zweiundvierzig".
 trees: sentences of a small grammar -> their trees, "Ada slept ." -> "(S (NP XX )NP (VP XX )VP XX )S".
 dependencies: the same sentences -> the head of each word and its relation, "Ada slept ." -> nsubj(2) root(0) punct(2).
+tones: recordings of digits, each a pair of tones (tones.py) -> words, "three zero".
 
 A day, number or sentence is in one split only, by a hash of it, so the test set has none of the training set. The
 seeds are fixed.
@@ -13,19 +14,21 @@ import datetime
 import random
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from regard.data.examples import Example
 from regard.data.sources import Split
 from regard.data.split import hash_text
+from regard.data.tones import tone_names, transcript
 from regard.reading import read_toml
 from regard.trees import ROOT, Tree, leaves, sentence_text, tree_example, words
 
 VERSION = 1
 """Increase it whenever the examples of a corpus change: stores made from it are built again."""
 
-Name = Literal["dates", "numbers", "trees", "dependencies"]
+Name = Literal["dates", "numbers", "trees", "dependencies", "tones"]
 Pairs = Iterator[tuple[str, str]]
 
 # Only forms that write the month as a word or name its unit: digits alone do not tell which one is the month.
@@ -36,6 +39,7 @@ FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
 DATES: dict[Split, int] = {"train": 30_000, "valid": 1_000, "test": 2_000}
 NUMBERS: dict[Split, int] = {"train": 20_000, "valid": 500, "test": 2_000}
 TREES: dict[Split, int] = {"train": 10_000, "valid": 300, "test": 1_000}
+TONES: dict[Split, int] = {"train": 3_000, "valid": 200, "test": 500}
 MAX_DIGITS, MAX_WORDS = 6, 12
 
 
@@ -81,6 +85,12 @@ def numbers(split: Split) -> Pairs:
     from num2words import num2words
 
     return ((num2words(number, lang="en"), num2words(number, lang="de")) for number in quantities(split))
+
+
+def tones(split: Split) -> Pairs:
+    """Digits and the names of their recordings, in the order of the random choices."""
+    chosen = ((digits, name) for digits, name in tone_names(split) if split_of_key(digits) == split)
+    return islice(chosen, TONES[split])
 
 
 # ---- trees
@@ -161,7 +171,10 @@ def pairs(name: Name, split: Split) -> Pairs:
 
 
 def examples(name: Name, split: Split) -> Iterator[Example]:
-    """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree", "words", "tags"}; dependencies."""
+    """The examples of a built-in corpus: {"src", "tgt"}, for trees also {"tree", "words", "tags"}; dependencies;
+    recordings {"audio", "text"}."""
+    if name == "tones":
+        return ({"audio": audio, "text": transcript(digits)} for digits, audio in tones(split))
     if name == "dependencies":
         return map(dependency_example, trees(split))
     if name == "trees":

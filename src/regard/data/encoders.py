@@ -69,7 +69,7 @@ class Filters:
 
 
 KEEP_ALL = Filters()
-REASONS = ("empty", "too_long", "ratio", "identical", "duplicate")
+REASONS = ("empty", "too_long", "too_short", "ratio", "identical", "duplicate")
 """Why a pair is left out; see `Pairs.account`."""
 
 

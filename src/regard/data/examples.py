@@ -11,6 +11,7 @@
     dependencies    {"words": [str], "heads"?: [int], "relations"?: [str]}    heads from 1; 0 for the root
     question        {"question", "context", "id"?, "answers"?: [{"text", "start"}]}      [] if there is no answer
     choice          {"text", "choices": [str], "label"?: int}                            from 0
+    recording       {"audio", "folder"?, "text"?}          name of a WAV file, the folder it is relative to, transcript
 
 A key with a question mark may be missing; training and scoring need the target. The functions of this file make an
 example of a record of a file, and check it.
@@ -21,6 +22,7 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import zip_longest
+from pathlib import Path
 
 from regard.data.records import Record
 from regard.data.sources import Column, Source
@@ -184,6 +186,19 @@ def read_choice(record: Record, source: Source) -> Example:
             problem = f"the label {label!r} is {relation} one of {', '.join(labels)}"
             raise record.error(problem, "write which choice is right")
         example["label"] = labels.index(label)
+    return example
+
+
+def read_recording(record: Record, source: Source) -> Example:
+    """The name of a recording, which must exist, and what is said in it."""
+    example: Example = {"audio": _text(record, source, "audio")}
+    if isinstance(record.location.path, Path):
+        example["folder"] = str(record.location.path.parent)
+        if not (Path(example["folder"]) / example["audio"]).is_file():
+            problem = f"the recording {example['audio']!r} does not exist in {example['folder']}"
+            raise record.error(problem, "paths of recordings are relative to the table", code="missing-file")
+    if _get(record, source, "text") is not None:
+        example["text"] = _text(record, source, "text")
     return example
 
 

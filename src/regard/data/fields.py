@@ -124,9 +124,9 @@ def _load(name: str) -> Fields:
 TABLE_ENDINGS = _join_endings("table", "typed")
 PAIRS, TREES, LINES, SENTENCES = map(_load, ("pairs", "trees", "lines", "sentences"))
 LABELLED_TEXT, TAGGED_WORDS, DEPENDENCIES = map(_load, ("labelled_text", "tagged_words", "dependencies"))
-QUESTIONS, CHOICES = map(_load, ("questions", "choices"))
+QUESTIONS, CHOICES, RECORDINGS = map(_load, ("questions", "choices", "recordings"))
 SCORED_TEXT = replace(LABELLED_TEXT, read=examples.read_scored_text, formats=("datasets",))
 
-_ALL = (PAIRS, LABELLED_TEXT, TAGGED_WORDS, DEPENDENCIES, QUESTIONS, CHOICES)
+_ALL = (PAIRS, LABELLED_TEXT, TAGGED_WORDS, DEPENDENCIES, QUESTIONS, CHOICES, RECORDINGS)
 COLUMNS = frozenset(name for fields in _ALL for name in fields.columns)
 """The fields of the tasks of this toolkit that have columns."""

@@ -1,6 +1,8 @@
 """Examples of encoder-decoder models: source and target sequences, each with its end symbol.
 
-E pairs.
+A source is a row of tokens, or of frames: vectors of F features, which a store holds end to end.
+
+E pairs, N frames of all sources, F features.
 """
 
 from abc import ABC, abstractmethod
@@ -70,17 +72,18 @@ class PairExamples(ABC):
 
 
 class Pairs(PairExamples):
-    """Pairs of a store, the same in every epoch; with `rows`, only some of them."""
+    """Pairs of a store, the same in every epoch; with `rows`, only some of them. With `features`, sources are frames
+    of this many features, and their length counts frames."""
 
-    def __init__(self, store: Store, rows: Array | None = None) -> None:
-        self._store, self._rows = store, rows
-        lengths = store.lengths("src"), store.lengths("tgt")
+    def __init__(self, store: Store, rows: Array | None = None, features: int = 0) -> None:
+        self._store, self._rows, self._features = store, rows, features
+        lengths = store.lengths("src") // (features or 1), store.lengths("tgt")
         self.src_lengths, self.tgt_lengths = lengths if rows is None else (side[rows] for side in lengths)
         self.fingerprint = store.fingerprint
 
     def select(self, rows: Array) -> "Pairs":
         """Some of the pairs."""
-        return Pairs(self._store, rows if self._rows is None else self._rows[rows])
+        return Pairs(self._store, rows if self._rows is None else self._rows[rows], self._features)
 
     def within(self, max_length: int) -> Array:
         """The indices of the pairs with at most `max_length` tokens on each side."""
@@ -94,7 +97,8 @@ class Pairs(PairExamples):
         return Account("pairs", counts["examples"], counts["rows"], dropped).check()
 
     def sources(self, indices: Array) -> Rows:
-        return self._store.gather("src", indices if self._rows is None else self._rows[indices])
+        values, lengths = self._store.gather("src", indices if self._rows is None else self._rows[indices])
+        return (values.reshape(-1, self._features), lengths // self._features) if self._features else (values, lengths)
 
     def targets(self, indices: Array) -> Rows:
         return self._store.gather("tgt", indices if self._rows is None else self._rows[indices])
@@ -104,7 +108,7 @@ class Pairs(PairExamples):
 
 
 def pad_pairs(sources: Rows, targets: Rows) -> Batch:
-    """Padded batch: sources (B, S); decoder inputs and labels (B, T), the labels one token ahead."""
+    """Padded batch: sources (B, S) or (B, S, F); decoder inputs and labels (B, T), the labels one token ahead."""
     arrays = {
         **batch.pad_sequences("source", sources),
         **batch.pad_sequences("target", batch.decoder_inputs(targets)),

@@ -236,3 +236,15 @@ class AnsweringDataSettings(LabelledDataSettings):
                 f"max_question = {self.max_question}, and stride = {self.stride} would skip some; make stride smaller",
             )
         return self
+
+
+class AudioDataSettings(DataSettings):
+    """Data of recognition: how recordings become frames."""
+
+    sample_rate: int = Field(16_000, ge=1000, le=192_000, description="samples per second of all recordings, in Hz")
+    bands: int = Field(40, ge=1, le=512, description="features per frame: bands of the log-mel filterbank")
+    window_ms: float = Field(25.0, ge=1, le=1000, description="length of a frame in milliseconds")
+    hop_ms: float = Field(10.0, ge=1, le=1000, description="time from frame to frame in milliseconds")
+    max_seconds: float = Field(
+        30.0, gt=0, le=3600, description="maximum length of a recording; training leaves longer ones out"
+    )

@@ -51,7 +51,7 @@ class Source(Settings):
     file: str | None = Field(None, description="one UTF-8 file: plain, .gz, .xz or .bz2")
     src: str | None = Field(None, description="a file with one source sentence per line")
     tgt: str | None = Field(None, description="a file with one translation per line of `src`")
-    builtin: Literal["dates", "numbers", "trees", "dependencies"] | None = Field(
+    builtin: Literal["dates", "numbers", "trees", "dependencies", "tones"] | None = Field(
         None, description="name of a corpus that regard generates"
     )
     format: Format | None = Field(None, description="file format; default: from the file extension")

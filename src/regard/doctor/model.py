@@ -111,10 +111,16 @@ def decoder_logits(dry: DryRun, model: nn.Module, batch: Batch) -> Tensor:
 
 
 def not_padding(dry: DryRun, batch: Batch, sequence: str = "") -> Tensor:
-    """(B, T): True for tokens, False for padding."""
+    """(B, T): True for tokens or frames, False for padding."""
     name = sequence or dry.causal_sequence
-    positions = torch.arange(batch[name].size(1), device=batch[name].device).expand_as(batch[name])
+    positions = torch.arange(batch[name].size(1), device=batch[name].device).expand(batch[name].shape[:2])
     return positions < batch[f"{name}_lengths"][:, None] if f"{name}_lengths" in batch.tensors else positions >= 0
+
+
+def _fill_padding(dry: DryRun, batch: Batch, name: str, value: int) -> Tensor:
+    """A sequence of the batch with `value` in place of its padding."""
+    inside = not_padding(dry, batch, name)
+    return batch[name].where(inside if batch[name].dim() == 2 else inside[..., None], value)
 
 
 @torch.no_grad()
@@ -134,7 +140,7 @@ def check_leaks(dry: DryRun) -> Check:
     position = torch.arange(size, device=inside.device).expand_as(inside)[inside]
     row = torch.arange(len(inside), device=inside.device)[:, None].expand_as(inside)[inside]
     sequences = {"source", causal}
-    filled = {key: batch[key].where(not_padding(dry, batch, key), FIRST_REGULAR_ID) for key in sequences}
+    filled = {key: _fill_padding(dry, batch, key, FIRST_REGULAR_ID) for key in sequences}
     cuts = {0, size // 2, max(0, size - 2)}
     leaks = {
         Message("later tokens"): max(change(_replace(dry, batch, {causal}, cut), position <= cut) for cut in cuts),
@@ -162,15 +168,19 @@ def _shorten(dry: DryRun, batch: Batch) -> Batch:
             lengths = batch[f"{name}_lengths"].clone()
             lengths[::2] = (lengths[::2] // 2).clamp(min=1)
             batch = batch.replaced(**{f"{name}_lengths": lengths})
-            batch = batch.replaced(**{name: batch[name].where(not_padding(dry, batch, name), PAD)})
+            batch = batch.replaced(**{name: _fill_padding(dry, batch, name, PAD)})
     return batch
 
 
 def _replace(dry: DryRun, batch: Batch, sequences: set[str], after: int | None = None, row: int | None = None) -> Batch:
-    """The batch with other tokens behind position `after`, or in one `row`; special symbols are not used."""
+    """The batch with other tokens or features after position `after`, or in one `row`; no special symbols."""
     for name in sequences:
-        ids, vocabulary = batch[name].clone(), len(dry.task.tokenizers[name])
-        other = (ids - FIRST_REGULAR_ID + 1).remainder(vocabulary - FIRST_REGULAR_ID) + FIRST_REGULAR_ID
+        ids = batch[name].clone()
+        if ids.is_floating_point():
+            other = -ids
+        else:
+            regular = len(dry.task.tokenizers[name]) - FIRST_REGULAR_ID
+            other = (ids - FIRST_REGULAR_ID + 1).remainder(regular) + FIRST_REGULAR_ID
         if after is not None:
             ids[:, after + 1 :] = other[:, after + 1 :]
         if row is not None:

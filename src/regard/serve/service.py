@@ -130,6 +130,9 @@ class Service:
 
     def _serve(self, name: str, model: Model, directions: tuple[Direction, ...]) -> ServedRun:
         """Give a run its worker; `directions` replace those of its recipe."""
+        if model.task.reads_files:
+            problem = f"{model.run.folder}: inputs of task {model.task.name} are files, which a server does not read"
+            raise UserError(problem, "use `regard predict`", code="unsupported-task", where=model.run.folder)
         settings, languages = self.settings, model.task.languages
         limits = settings.model_dump(include={"max_batch", "batch_tokens", "max_queue", "max_queue_tokens"})
         worker = Worker(name, partial(load, model), **limits, delay=settings.batch_delay / 1000)

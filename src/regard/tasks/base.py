@@ -178,6 +178,8 @@ class Task(ABC, Generic[R, D]):
     """Keys that only some predictions have."""
     has_picture: ClassVar[bool] = False
     """True if a description can be drawn as SVG."""
+    reads_files: ClassVar[bool] = False
+    """True if inputs name files on this machine, which clients of a server must not read."""
     shared_input: ClassVar[str] = ""
     """The input that a person gives once for several examples, for example a text with questions about it."""
     listed_input: ClassVar[str] = ""

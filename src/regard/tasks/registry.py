@@ -32,6 +32,7 @@ from regard.tasks.dependencies import Dependencies
 from regard.tasks.language import Language
 from regard.tasks.parsing import Parsing
 from regard.tasks.pretraining import Pretraining
+from regard.tasks.recognition import Recognition
 from regard.tasks.tagging import Tagging
 from regard.tasks.translation import Translation
 
@@ -42,7 +43,7 @@ TASKS: Registry[type[AnyTask]] = Registry("task", {
     task.name: task
     for task in (
         Translation, Language, Parsing, Pretraining, Classification, Regression, Tagging, Dependencies, Answering,
-        Choice,
+        Choice, Recognition,
     )
 })  # fmt: skip
 """Every task by its name: the only table of tasks."""

@@ -8,7 +8,7 @@ from regard.losses.crossentropy import LOSSES
 
 # Metrics for which a lower value is better; for every other metric a higher value is better.
 LOWER_IS_BETTER = frozenset(
-    {"loss", "nll", "perplexity", "word_perplexity", "masked_perplexity", "bits_per_character", "ter"}
+    {"loss", "nll", "perplexity", "word_perplexity", "masked_perplexity", "bits_per_character", "ter", "wer", "cer"}
 )
 
 
@@ -23,7 +23,10 @@ class TrainingSettings(Settings):
 
     batch_tokens: int = Field(4096, gt=0, description="batch size in tokens per optimizer step, over all processes")
     batch_examples: int = Field(
-        0, ge=0, description="only with labelled tasks: maximum examples per step, beside `batch_tokens`; 0: no limit"
+        0,
+        ge=0,
+        description="only with labelled tasks and recognition: maximum examples per step, beside `batch_tokens`; "
+        "0: no limit",
     )
     accumulation: int = Field(
         1, gt=0, description="gradient accumulation: micro-batches per optimizer step and process"
