@@ -22,7 +22,7 @@ from regard.viz.plots_text import plot_text
 EXPECTED: dict[str, str] = {
     "autodiff": "refuted",
     "bag-of-words": "refuted",
-    "batch-norm": "refuted",
+    "batch-norm": "confirmed",
     "batch-size": "refuted",
     "bidirectional": "confirmed",
     "bleu": "refuted",

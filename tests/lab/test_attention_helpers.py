@@ -10,7 +10,7 @@ from regard.attention.layouts import Padded
 from regard.lab.experiments.coreference import FIRST, IT, SECOND, WORDS, sentences
 from regard.lab.experiments.global_local import effective
 from regard.lab.experiments.hard_or_soft import REINFORCE, SOFT, Lookup, build_kind, gradient_noise, loss, pairs
-from regard.lab.experiments.layer_types import ATTENTION, CONVOLUTION, RECURRENT, RESTRICTED, crossing, path_length
+from regard.lab.experiments.layer_types import ATTENTION, CONVOLUTION, RECURRENT, RESTRICTED, path_length
 from regard.lab.experiments.own_weight import diagonal_share
 from regard.lab.experiments.padding import MaskedAfter
 from regard.lab.experiments.scale import softmax_statistics
@@ -52,13 +52,6 @@ def test_a_mask_after_the_softmax_scales_the_output() -> None:
     right, _ = attend(q.transpose(1, 2), k[:, :3].transpose(1, 2), v[:, :3].transpose(1, 2))
     kept = weights[..., :3].sum(dim=-1, keepdim=True)
     torch.testing.assert_close(found.transpose(1, 2), right * kept)
-
-
-def test_the_length_where_two_layers_take_as_long() -> None:
-    lengths = (10, 20, 40)
-    attention = [2 + 0.5 * n for n in lengths]
-    assert crossing(attention, [12.0, 12.0, 12.0], lengths) == pytest.approx(20)
-    assert crossing(attention, [1.0, 1.0, 1.0], lengths) == 1
 
 
 @pytest.mark.parametrize(("kind", "length"), [(ATTENTION, 1), (RECURRENT, 32), (CONVOLUTION, 32), (RESTRICTED, 2)])

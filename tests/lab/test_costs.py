@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.lab.costs import exponent, fastest, longest_chain, saved_bytes
+from regard.lab.costs import exponent, fastest, longest_chain, saved_bytes, time_ratio
 
 
 @pytest.mark.parametrize("power", [-1.0, 0.0, 1.5, 2.0])
@@ -28,6 +28,11 @@ def test_saved_bytes_counts_every_tensor_once() -> None:
 
 def test_time_is_positive() -> None:
     assert fastest(lambda: torch.ones(3).sum(), repeats=2) > 0
+
+
+def test_twice_the_work_takes_longer() -> None:
+    x = torch.ones(200, 200)
+    assert time_ratio(lambda: [x @ x for _ in range(20)], lambda: x @ x) > 2
 
 
 def test_longest_chain_counts_operations_in_sequence() -> None:

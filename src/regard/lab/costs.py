@@ -1,6 +1,7 @@
 """The cost of a computation: time, memory for the gradient, and how both grow."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,15 @@ def fastest(function: Callable[[], object], repeats: int = 5) -> float:
         calls *= 2
         seconds = measure(function, calls)
     return min(seconds, *(measure(function, calls) for _ in range(repeats - 1))) / calls
+
+
+def time_ratio(first: Callable[[], object], second: Callable[[], object], repeats: int = 5) -> float:
+    """CPU time of `first` over that of `second`: both in turn, several times, and the median of the ratios."""
+    calls = [max(1, math.ceil(LEAST_SECONDS / max(measure(function, 2) / 2, 1e-7))) for function in (first, second)]
+    ratios = [
+        measure(first, calls[0]) / calls[0] / max(measure(second, calls[1]) / calls[1], 1e-9) for _ in range(repeats)
+    ]
+    return statistics.median(ratios)
 
 
 def measure(function: Callable[[], object], calls: int) -> float:

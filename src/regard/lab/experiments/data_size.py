@@ -7,7 +7,8 @@ is not assumed has to be learnt from examples (Dosovitskiy et al. 2021 say the s
 The three translate digits: each digit becomes another symbol, and neighbours swap their places, so that order and
 neighbourhood matter. All have attention to the source, about the same number of parameters, and the same number of
 steps. Only the number of different pairs grows; the test pairs are new. A model that is worse with few pairs and equal
-with many needs more data; one that is worse with many pairs as well may only need more steps.
+with many needs more data; one that is worse with many pairs as well may only need more steps. The last panel shows how
+many steps each model needs if it has pairs enough.
 """
 
 from functools import partial
@@ -15,7 +16,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.lab.budgets import watched
+from regard.lab.experiment import Effort, Record, Results, Verdict, decide, equivalent, paired
 from regard.lab.toy_pairs import SHIFT, pair_batch, shifted_target, source_of, translation_loss
 from regard.lab.toys import IGNORE, ToyTensors, fit_toy, generator_of, random_rows, seeded
 from regard.models.convolutional import Convolutional, ConvolutionalSettings
@@ -25,7 +27,8 @@ from regard.models.transformer import Transformer, TransformerSettings
 DIGITS, LENGTH = 10, 6
 VOCABULARY = SHIFT + 2 * DIGITS
 MODELS = RNN, CONVOLUTION, TRANSFORMER = "recurrent", "convolutional", "Transformer"
-COUNTS = (50, 300, 2000)
+COUNTS = FEW, MANY = 50, 2000
+BUDGETS = (50, 100, 200, 400, 700)
 
 
 def swaps(generator: torch.Generator, size: int) -> ToyTensors:
@@ -64,26 +67,29 @@ def token_accuracy(model: nn.Module, batch: ToyTensors) -> float:
 
 def measure(seed: int, effort: Effort, record: Record) -> None:
     test = swaps(generator_of(seed, "test"), 500)
+
+    def look(step: int, model: nn.Module, name: str) -> None:
+        record("budget", name, step, token_accuracy(model, test))
+
     for name in MODELS:
-        for count in effort.pick(COUNTS, (COUNTS[0], COUNTS[-1])):
-            pairs = swaps(generator_of(seed, "pairs"), count)
+        for count in COUNTS:
+            pairs, steps = swaps(generator_of(seed, "pairs"), count), effort.pick(1000, 60)
             seeded(seed, "weights")
             model = build(name)
-            fit_toy(
-                model, partial(random_rows, rows=pairs), translation_loss, steps=effort.pick(300, 40), rate=4e-3,
-                warmup=20, schedule="linear", seed=seed,
-            )  # fmt: skip
+            loss = watched(translation_loss, BUDGETS if count == MANY else (), partial(look, name=name))
+            batch = partial(random_rows, rows=pairs, size=16)
+            fit_toy(model, batch, loss, steps=steps, rate=4e-3, warmup=20, schedule="linear", seed=seed)
             record("accuracy", name, count, token_accuracy(model, test))
+        look(steps, model, name)
         record("parameters", "parameters", name, sum(parameter.numel() for parameter in model.parameters()))
 
 
 def judge(results: Results) -> Verdict:
-    few, many = COUNTS[0], COUNTS[-1]
-    values = {name: [results.values("accuracy", name, count) for count in (few, many)] for name in MODELS}
-    others = [values[name] for name in (RNN, CONVOLUTION)]
-    own = values[TRANSFORMER]
-    behind = all(above(other[0], own[0]) for other in others)
-    catches_up = not any(above(other[1], own[1], by=0.01) for other in others)
-    return Verdict(
-        decide(behind and catches_up, any(above(own[0], other[0]) for other in others)), {"few": few, "many": many}
+    own, *others = (
+        [results.values("accuracy", name, count) for count in COUNTS] for name in (TRANSFORMER, RNN, CONVOLUTION)
     )
+    behind = all(paired(few, own[0]) for few, _ in others)
+    ahead = any(paired(own[0], few) for few, _ in others)
+    catches_up = all(equivalent(own[1], many) for _, many in others)
+    still = any(paired(many, own[1], by=0.02) for _, many in others)
+    return Verdict(decide(behind and catches_up, ahead or still), {"few": FEW, "many": MANY})

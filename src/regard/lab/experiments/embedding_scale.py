@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide, equivalent, paired
 from regard.lab.toys import ToyTensors, build_tagger, fit_toy, generator_of, reversed_words, seeded, tagging_loss
 from regard.layers.embeddings import TokenEmbedding
 from regard.layers.positions import sinusoid
@@ -63,6 +63,13 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 def judge(results: Results) -> Verdict:
     short = above(results.values("length", "positions", 1024), results.values("length", UNSCALED, 1024))
-    scaled, unscaled = (results.values("loss", series, "content") for series in (SCALED, UNSCALED))
-    decided = decide(short and above(unscaled, scaled), not short or above(scaled, unscaled))
-    return Verdict(decided, {"width": 1024})
+    scaled, unscaled, wide = (results.values("loss", series, "content") for series in (SCALED, UNSCALED, WIDE))
+    place, bare = (results.values("loss", series, "place") for series in (SCALED, UNSCALED))
+    return Verdict(
+        decide(short and paired(unscaled, scaled), not short or paired(scaled, unscaled)),
+        {"width": 1024},
+        {
+            "place": decide(paired(bare, place), paired(place, bare)),
+            "always": decide(paired(wide, scaled, by=0.1), equivalent(wide, scaled, within=0.1)),
+        },
+    )

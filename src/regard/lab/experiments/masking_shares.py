@@ -7,7 +7,7 @@ matter a little more, and random words alone are the worst.
 """
 
 from regard.lab import small_world
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, decide, equivalent, paired
 from regard.lab.small_world import BERT_SHARES, Shares, make_world
 
 SHARES: dict[str, Shares] = {"100/0/0": (1, 0, 0), "80/10/10": BERT_SHARES, "0/100/0": (0, 1, 0)}
@@ -26,7 +26,12 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
-    mixed, mask = ([results.values("accuracy", use, name) for use in USES] for name in ("80/10/10", "100/0/0"))
-    better = [above(first, second) for first, second in zip(mixed, mask, strict=True)]
-    worse = [above(second, first) for first, second in zip(mixed, mask, strict=True)]
-    return Verdict(decide(all(better), any(worse)))
+    mixed, mask, random = (results.values("accuracy", FROZEN, name) for name in ("80/10/10", "100/0/0", "0/100/0"))
+    tuned, other = (results.values("accuracy", FINETUNED, name) for name in ("80/10/10", "100/0/0"))
+    return Verdict(
+        decide(paired(mixed, mask), paired(mask, mixed)),
+        findings={
+            "fine-tuned": decide(equivalent(tuned, other), paired(tuned, other, 0.02) or paired(other, tuned, 0.02)),
+            "random": decide(paired(mixed, random), paired(random, mixed)),
+        },
+    )

@@ -7,13 +7,16 @@ distance only, sum_i cos((p - q) w_i), and the vector of p + k is a rotation M_k
 "linear in the offset". No two positions have the same vector.
 
 Attention without positions is equivariant: if the words of a sentence are shuffled, the outputs are shuffled in the
-same way, f(P x) = P f(x). They are not the same outputs in the same places, f(P x) = f(x), as a note says.
+same way, f(P x) = P f(x). They are not the same outputs in the same places, f(P x) = f(x). What does not change at all
+is the output of one query if the rows of K and V are shuffled together: softmax(q K^T P^T) P V = softmax(q K^T) V.
 """
 
 import torch
 from torch import Tensor
 
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.attention.attend import attend
+from regard.lab.experiment import Effort, Record, Results, Verdict, X, above, decide
+from regard.lab.texts import Kind
 from regard.lab.toys import POSITIONS, build_tagger, generator_of, rectangle, seeded
 from regard.layers.positions import frequencies, sinusoid
 
@@ -44,11 +47,25 @@ def changes(kind: str, seed: int) -> tuple[float, float]:
     return float((shuffled - plain[:, order]).norm() / size), float((shuffled - plain).norm() / size)
 
 
+def change_of_attention(seed: int, together: bool) -> float:
+    """Relative change of attention if the rows of K are shuffled, those of V with them or not."""
+    q, k, v = torch.randn(3, LENGTH, WIDTH, generator=generator_of(seed, "q, k, v"), dtype=torch.float64)
+    order = torch.randperm(LENGTH, generator=generator_of(seed, "order"))
+    plain, shuffled = attend(q, k, v)[0], attend(q, k[order], v[order] if together else v)[0]
+    return float((shuffled - plain).norm() / plain.norm())
+
+
 def measure(seed: int, effort: Effort, record: Record) -> None:
     for kind in POSITIONS:
         follows, stays = changes(kind, seed)
         record("shuffle", "change beyond the shuffling", kind, follows)
         record("shuffle", STAYS, kind, stays)
+    record("keys", "change", "K and V", max(change_of_attention(seed, together=True), 1e-17))
+    record("keys", "change", "K alone", change_of_attention(seed, together=False))
+    for places in (64, PLACES, 4096):
+        vectors = sinusoid(torch.arange(places).double(), WIDTH)
+        apart = torch.cdist(vectors, vectors).fill_diagonal_(float("inf")).min()
+        record("nearest", "distance", places, float(apart / vectors[0].norm()))
     vectors = sinusoid(torch.arange(PLACES).double(), WIDTH)
     products = vectors @ vectors.T / (WIDTH / 2)
     random = torch.randn(PLACES, WIDTH, generator=generator_of(seed, "vectors"), dtype=torch.float64)
@@ -66,5 +83,20 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
+    """A change or an error below 1e-6 is rounding; one above 0.01 is none."""
+
+    def exact(panel: str, series: str, *xs: X) -> Kind:
+        values = [value for x in xs for value in results.values(panel, series, x)]
+        return decide(above([1e-6], values), above(values, [0.01]))
+
     stays = results.values("shuffle", STAYS, "none")
-    return Verdict(decide(above([1e-6], stays), above(stays, [0.1])))
+    apart = [value for x in results.xs("nearest", "distance") for value in results.values("nearest", "distance", x)]
+    return Verdict(
+        decide(above([1e-6], stays), above(stays, [0.1])),
+        findings={
+            "moves": exact("shuffle", "change beyond the shuffling", "none"),
+            "keys": exact("keys", "change", "K and V"),
+            "offset": exact("rotation", "sinusoidal", *results.xs("rotation", "sinusoidal")),
+            "unique": decide(above(apart, [0.01]), above([1e-6], apart)),
+        },
+    )
