@@ -14,7 +14,7 @@ from regard.layers.recurrent import (
     reverse_sequences,
 )
 
-B, T, D_IN, K = 4, 7, 5, 6
+B, T, D_IN, K = 4, 7, 16, 8
 LENGTHS = torch.tensor([7, 3, 1, 5])
 
 

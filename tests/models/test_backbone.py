@@ -54,7 +54,8 @@ def test_projections_begin_with_glorot_and_bengios_spread_and_learned_positions_
 
 def test_settings_of_other_positions_have_no_effect() -> None:
     unused = {
-        kind: {key for key, _ in settings(positions=kind).no_effect()} for kind in ("learned", "relative", "none")
+        kind: {key for key, _ in settings(positions=kind, experts=2).no_effect()}
+        for kind in ("learned", "relative", "none")
     }
     assert unused == {
         "learned": {"max_distance", "buckets"},

@@ -53,7 +53,7 @@ from regard.attention.scored_attention import AttentionFunction, scaled_dot_atte
 from regard.errors import UserError
 from regard.exchange.folders import require_quantization
 from regard.files import write_json
-from regard.layers.recurrent import Hidden, RecurrentLayer
+from regard.layers.recurrent import Hidden, RecurrentLayer, StructuredLSTM
 from regard.models.bert import BertPretraining
 from regard.models.biaffine import BiaffineParser
 from regard.models.language_recurrent import RecurrentLanguageModel
@@ -193,6 +193,10 @@ def scanned(model: M) -> M:
     if not any(isinstance(module, RecurrentLayer) for module in model.modules()):
         return model
     copy = deepcopy(model).requires_grad_(False)
+    for parent in list(copy.modules()):
+        for name, child in parent.named_children():
+            if isinstance(child, StructuredLSTM):
+                setattr(parent, name, child.to_dense().requires_grad_(False))
     for module in copy.modules():
         if isinstance(module, RecurrentLayer):
             module.__class__ = ScannedLayer

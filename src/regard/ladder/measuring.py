@@ -17,6 +17,7 @@ from regard.data.examples import Example
 from regard.files import JsonObject
 from regard.ladder.alignment import evaluate_alignment, gold_alignments
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.experts import MixtureOfExperts
 from regard.run.alignment import AlignmentHead
 from regard.run.model import Model, Translator
 from regard.run.report import read_metrics
@@ -152,10 +153,12 @@ def picture(
 
 
 def parameters_without_embeddings(model: nn.Module) -> int:
-    """N: the parameters of a model but those of embeddings and of output matrices of the vocabulary."""
+    """N: the parameters that compute a token, but those of embeddings and of output matrices of the vocabulary. Of a
+    mixture of experts only the experts count that are used for a token."""
     embeddings = (module for module in model.modules() if isinstance(module, TokenEmbedding | nn.Embedding))
     excluded = {id(parameter) for module in embeddings for parameter in module.parameters()}
-    return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in excluded)
+    idle = sum(module.idle_parameters for module in model.modules() if isinstance(module, MixtureOfExperts))
+    return sum(parameter.numel() for parameter in model.parameters() if id(parameter) not in excluded) - idle
 
 
 def model_flops(parameters: int, tokens: float) -> float:

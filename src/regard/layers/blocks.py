@@ -3,7 +3,8 @@
     encoder layer   self-attention, feed-forward
     decoder layer   causal self-attention, attention to the encoder, feed-forward
 
-A recurrent unit (ssru.py) may stand in the place of the self-attention of a decoder layer.
+A recurrent unit (ssru.py) may stand in the place of the self-attention of a decoder layer, and a mixture of experts
+(experts.py) in that of a feed-forward network.
 
 Each sublayer stands inside a residual connection (residual.py). Both layers can also advance by one position (`step`),
 with a cache of what they computed before; a search calls that.
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Layout
 from regard.attention.multihead import MultiHeadAttention, NoAttention
+from regard.layers.experts import MixtureOfExperts
 from regard.layers.residual import NoSublayer, Residual
 from regard.layers.ssru import SSRU, SSRUState
 
@@ -54,7 +56,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.activation = activation
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
         return self.fc2(self.dropout(self.activation(self.fc1(x))))
 
 
@@ -72,14 +74,14 @@ class GatedFeedForward(FeedForward):
         super().__init__(d_model, d_ff, dropout, activation, bias)
         self.gate = nn.Linear(d_model, d_ff, bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
         return self.fc2(self.dropout(self.activation(self.fc1(x)) * self.gate(x)))
 
 
 class NoFeedForward(nn.Module):
     """The place of a feed-forward network that is left out."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
         return x
 
 
@@ -100,7 +102,7 @@ class EncoderLayer(nn.Module):
     def __init__(
         self,
         attention: MultiHeadAttention | NoAttention,
-        feedforward: FeedForward | NoFeedForward,
+        feedforward: FeedForward | MixtureOfExperts | NoFeedForward,
         residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
@@ -114,7 +116,7 @@ class EncoderLayer(nn.Module):
         y = self.attention_residual.pre(x, layout)  # (*, D)
         x = self.attention_residual.post(x, self.attention(y, y, pattern), layout)
         y = self.feedforward_residual.pre(x, layout)
-        return self.feedforward_residual.post(x, self.feedforward(y), layout)
+        return self.feedforward_residual.post(x, self.feedforward(y, layout), layout)
 
     def step(self, x: Tensor, past: KVCache) -> tuple[Tensor, KVCache]:
         """Advance by one position: x (B, W, D)."""
@@ -154,7 +156,7 @@ class DecoderLayer(nn.Module):
         self,
         attention: MultiHeadAttention | NoAttention | SSRU,
         cross_attention: MultiHeadAttention,
-        feedforward: FeedForward | NoFeedForward,
+        feedforward: FeedForward | MixtureOfExperts | NoFeedForward,
         residual: Callable[[], Residual],
     ) -> None:
         super().__init__()
@@ -171,7 +173,7 @@ class DecoderLayer(nn.Module):
         y = self.cross_attention_residual.pre(x, layout)
         x = self.cross_attention_residual.post(x, self.cross_attention(y, memory, cross_pattern), layout)
         y = self.feedforward_residual.pre(x, layout)
-        return self.feedforward_residual.post(x, self.feedforward(y), layout)
+        return self.feedforward_residual.post(x, self.feedforward(y, layout), layout)
 
     def start(self, memory: Tensor, layout: Layout, window: int = 0) -> DecoderLayerState:
         """The state before the first token: an empty cache, and the memory (B, S, D) projected once."""

@@ -13,6 +13,13 @@
             c' = f * c + i * g                         of Gers et al. 2000
             h' = o * tanh(c')
 
+    F-LSTM  i, f, g, o = W_2 (W_1 [x; h]) + b          W_1 (R, I + K), W_2 (4 K, R), R = K / 2
+    G-LSTM  i, f, g, o of group j = [W_j U_j] [x_j; h_j] + b_j,   j = 1 .. N
+
+F-LSTM and G-LSTM (Kuchaiev & Ginsburg 2017) have R (I + K) + 4 K R and 4 K (I + K) / N weights, an LSTM 4 K (I + K).
+The groups of a G-LSTM do not see each other within a layer. Neither has a kernel; `to_dense` gives the LSTM with the
+same outputs.
+
 This GRU is torch's: its reset gate comes after the matrix product. Cho et al. reset the state before it:
 
             n  = tanh(W_n x + b_n + U_n (r * h) + d_n)     gru-cho
@@ -25,16 +32,19 @@ W x + b does not depend on the state: the step functions below take it as `x`, s
 `RecurrentLayer.read` is the readable loop over the tokens; `forward` is the same with torch's fused kernel, which
 rnn-sigmoid and gru-cho do not have.
 
-B sentences, T tokens, I input, K hidden, G gates; `*` is (B,) or (B, W) with W hypotheses.
+B sentences, T tokens, I input, K hidden, G gates, R rank, N groups; `*` is (B,) or (B, W) with W hypotheses.
 """
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from regard.errors import UserError
 
 Hidden = tuple[Tensor, ...]  # the state of a layer between two tokens: (h,), or (h, c) for an LSTM; (*, K) each
 
@@ -74,7 +84,12 @@ def cho_gru_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
 def lstm_step(x: Tensor, hidden: Hidden, U: Tensor, d: Tensor) -> Hidden:
     """x = W x_t + b (*, 4 K), U (4 K, K)."""
     h, c = hidden
-    i, f, g, o = (x + F.linear(h, U, d)).chunk(4, dim=-1)
+    return lstm_gates(x + F.linear(h, U, d), c)
+
+
+def lstm_gates(gates: Tensor, c: Tensor) -> Hidden:
+    """h' and c' from the gates i, f, g, o (*, 4 K) before their activations, and c (*, K)."""
+    i, f, g, o = gates.chunk(4, dim=-1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
@@ -93,15 +108,18 @@ class Cell:
     has_kernel: bool = True
 
 
-CellKind = Literal["rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm"]
-CELL = "kind of recurrent layer; rnn-sigmoid: sigmoid instead of tanh; gru-cho: reset gate before the matrix product"
+CellKind = Literal["rnn", "rnn-sigmoid", "gru", "gru-cho", "lstm", "flstm", "glstm-2", "glstm-4", "glstm-8"]
+CELL = "kind of recurrent layer; rnn-sigmoid: sigmoid instead of tanh; gru-cho: reset gate before the matrix product; "
+CELL += "flstm: LSTM with a factorised matrix; glstm-N: LSTM in N groups"
 CELLS = {
     "rnn": Cell(rnn_step, 1, 1, nn.RNN),
     "rnn-sigmoid": Cell(sigmoid_rnn_step, 1, 1, nn.RNN, has_kernel=False),
     "gru": Cell(gru_step, 3, 1, nn.GRU),
     "gru-cho": Cell(cho_gru_step, 3, 1, nn.GRU, has_kernel=False),
     "lstm": Cell(lstm_step, 4, 2, nn.LSTM),
+    **dict.fromkeys(("flstm", "glstm-2", "glstm-4", "glstm-8"), Cell(lstm_step, 4, 2, nn.LSTM, has_kernel=False)),
 }
+"""The cells by name; the last four have layers of their own (`STRUCTURED`)."""
 
 
 class RecurrentLayer(nn.Module):
@@ -130,6 +148,11 @@ class RecurrentLayer(nn.Module):
         W, U, b, d = self.weights.all_weights[0]
         return W, U, b, d
 
+    @property
+    def input_width(self) -> int:
+        """The width of `inputs`."""
+        return self.cell.gates * self.hidden_size
+
     def inputs(self, x: Tensor) -> Tensor:
         """W x + b of any number of tokens, (*, I) -> (*, G K)."""
         W, _, b, _ = self.matrices()
@@ -142,7 +165,7 @@ class RecurrentLayer(nn.Module):
 
     def initial_state(self, *shape: int) -> Hidden:
         """The state before the first token: zeros (*, K)."""
-        return (self.matrices()[1].new_zeros(*shape, self.hidden_size),) * self.cell.num_states
+        return (next(self.parameters()).new_zeros(*shape, self.hidden_size),) * self.cell.num_states
 
     def read(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
         """x (B, T, I) -> h after each token (B, T, K), zero at padding, and the state after the last token."""
@@ -165,7 +188,7 @@ class RecurrentLayer(nn.Module):
         """
         hidden = hidden or self.initial_state(x.size(0))
         with torch.autocast(x.device.type, enabled=False):
-            x = x.to(self.matrices()[0].dtype)
+            x = x.to(next(self.parameters()).dtype)
             if not self.cell.has_kernel:
                 return self.read(x, lengths, hidden)
             x = self._along(x, lengths)
@@ -203,6 +226,111 @@ class RecurrentLayer(nn.Module):
         return last, ((from_t - log_f).exp() * i.sigmoid() * g.tanh() * mask).sum(1) + from_t[:, 0].exp() * c
 
 
+class StructuredLSTM(RecurrentLayer):
+    """Base of the LSTM layers whose matrix has a structure; biases are those of `RecurrentLayer`."""
+
+    def __init__(self, cell: str, input_size: int, hidden_size: int, backward: bool = False) -> None:
+        nn.Module.__init__(self)
+        self.cell, self.backward = CELLS[cell], backward
+        self.input_size, self.hidden_size = input_size, hidden_size
+
+    @abstractmethod
+    def matrices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """W (4 K, I), U (4 K, K), b and d (4 K,) of an LSTM with the same outputs."""
+
+    @torch.no_grad()
+    def to_dense(self) -> RecurrentLayer:
+        """The LSTM with the same outputs."""
+        dense = RecurrentLayer("lstm", self.input_size, self.hidden_size, self.backward)
+        for ours, theirs in zip(self.matrices(), dense.matrices(), strict=True):
+            theirs.copy_(ours)
+        return dense.to(ours.device, ours.dtype)
+
+
+class FactorisedLSTM(StructuredLSTM):
+    """F-LSTM: i, f, g, o = W_2 (A x + B h) + b, with W_1 = [A B]."""
+
+    def __init__(self, cell: str, input_size: int, hidden_size: int, backward: bool = False) -> None:
+        super().__init__(cell, input_size, hidden_size, backward)
+        rank = max(1, hidden_size // 2)
+        self.from_input = nn.Linear(input_size, rank, bias=False)
+        self.from_state = nn.Linear(hidden_size, rank, bias=False)
+        self.gates = nn.Linear(rank, 4 * hidden_size)
+        for linear in (self.from_input, self.from_state, self.gates):
+            nn.init.xavier_uniform_(linear.weight)
+        nn.init.zeros_(self.gates.bias)
+        nn.init.ones_(self.gates.bias.data.chunk(4)[1])
+
+    @property
+    def input_width(self) -> int:
+        return self.from_input.out_features
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """A x, (*, I) -> (*, R)."""
+        return self.from_input(x)
+
+    def step(self, x: Tensor, hidden: Hidden) -> Hidden:
+        """The state after one more token, from its A x (*, R)."""
+        return lstm_gates(self.gates(x + self.from_state(hidden[0])), hidden[1])
+
+    def matrices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        second, bias = self.gates.weight, self.gates.bias
+        return second @ self.from_input.weight, second @ self.from_state.weight, bias, torch.zeros_like(bias)
+
+
+class GroupedLSTM(StructuredLSTM):
+    """G-LSTM: each group of inputs and state has its own LSTM; `cell` ends with the number of groups."""
+
+    def __init__(self, cell: str, input_size: int, hidden_size: int, backward: bool = False) -> None:
+        super().__init__(cell, input_size, hidden_size, backward)
+        groups = self.groups = int(cell.rpartition("-")[2])
+        if input_size % groups or hidden_size % groups:
+            problem = f"{cell} cannot cut {input_size} inputs and a state of {hidden_size} into {groups} groups"
+            remedy = f"choose widths that {groups} divides"
+            raise UserError(problem, remedy, code="invalid-setting", where="model.d_model")
+        i, k = input_size // groups, hidden_size // groups
+        self.weight = nn.Parameter(torch.empty(groups, 4 * k, i + k))  # [W_j U_j]
+        self.bias = nn.Parameter(torch.zeros(groups, 4, k))
+        for block in self.weight.data:
+            nn.init.xavier_uniform_(block)
+        nn.init.ones_(self.bias.data[:, 1])
+
+    def parts(self) -> tuple[Tensor, Tensor]:
+        """W (N, 4 K / N, I / N) and U (N, 4 K / N, K / N)."""
+        sizes = (self.input_size // self.groups, self.hidden_size // self.groups)
+        W, U = self.weight.split(sizes, dim=-1)
+        return W, U
+
+    def inputs(self, x: Tensor) -> Tensor:
+        """W_j x_j + b_j of each group, (*, I) -> (*, 4 K): gate by gate, as in an LSTM."""
+        x = torch.einsum("...ni,nki->...nk", x.unflatten(-1, (self.groups, -1)), self.parts()[0])
+        return self.by_gate(x) + self.bias.transpose(0, 1).flatten()
+
+    def step(self, x: Tensor, hidden: Hidden) -> Hidden:
+        h = hidden[0].unflatten(-1, (self.groups, -1))
+        return lstm_gates(x + self.by_gate(torch.einsum("...ni,nki->...nk", h, self.parts()[1])), hidden[1])
+
+    def by_gate(self, x: Tensor) -> Tensor:
+        """(*, N, 4 K / N), the gates of each group, -> (*, 4 K), the groups of each gate."""
+        return x.unflatten(-1, (4, -1)).transpose(-3, -2).flatten(-3)
+
+    def matrices(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        gates = (part.unflatten(1, (4, -1)).transpose(0, 1) for part in self.parts())  # (4, N, K / N, ...) each
+        W, U = (torch.cat([torch.block_diag(*gate) for gate in part]) for part in gates)
+        bias = self.bias.transpose(0, 1).flatten()
+        return W, U, bias, torch.zeros_like(bias)
+
+
+STRUCTURED: Mapping[str, type[RecurrentLayer]] = {"flstm": FactorisedLSTM, "glstm": GroupedLSTM}
+"""The cells with a layer of their own."""
+
+
+def build_layer(cell: str, input_size: int, hidden_size: int, backward: bool = False) -> RecurrentLayer:
+    """The recurrent layer of a cell."""
+    kind = STRUCTURED.get(cell.partition("-")[0], RecurrentLayer)
+    return kind(cell, input_size, hidden_size, backward)
+
+
 def not_padding(lengths: Tensor, size: int) -> Tensor:
     """(B, T, 1): True at tokens, False at padding."""
     return (torch.arange(size, device=lengths.device) < lengths[:, None])[:, :, None]
@@ -222,8 +350,8 @@ class Bidirectional(nn.Module):
 
     def __init__(self, cell: str, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        self.forward_layer = RecurrentLayer(cell, input_size, hidden_size)
-        self.backward_layer = RecurrentLayer(cell, input_size, hidden_size, backward=True)
+        self.forward_layer = build_layer(cell, input_size, hidden_size)
+        self.backward_layer = build_layer(cell, input_size, hidden_size, backward=True)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None, hidden: Hidden | None = None) -> tuple[Tensor, Hidden]:
         """x (B, T, I) -> [forward h; backward h] (B, T, 2 K) and the last states of both, concatenated."""
@@ -253,7 +381,7 @@ class Recurrent(nn.Module):
         self.layers: Sequence[RecurrentLayer | Bidirectional] = nn.ModuleList(  # type: ignore[assignment]
             Bidirectional(cell, width, hidden_size)
             if direction == "both"
-            else RecurrentLayer(cell, width, hidden_size, backward=direction == "backward")
+            else build_layer(cell, width, hidden_size, backward=direction == "backward")
             for width in (input_size, *[self.output_size] * (layers - 1))
         )
 
@@ -275,7 +403,7 @@ class RecurrentStack(Recurrent):
 
     def __init__(self, cell: str, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__(cell, input_size, hidden_size, layers, dropout=dropout)
-        self.gate_size = CELLS[cell].gates * hidden_size
+        self.gate_size = self.layers[0].input_width
 
     def initial_state(self, *shape: int) -> list[Hidden]:
         """The state of each layer before the first token: zeros (*, K)."""

@@ -12,6 +12,7 @@ B sentences, T tokens, D model, H heads; `*` is (B, T) padded or (N,) packed.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Literal, Self, TypeVar
 
 import torch
@@ -33,6 +34,7 @@ from regard.layers.blocks import (
     NoFeedForward,
     TransformerStack,
 )
+from regard.layers.experts import MixtureOfExperts
 from regard.layers.norms import NORMS
 from regard.layers.positions import (
     ALiBi,
@@ -94,6 +96,13 @@ class LayerSettings(ModelSettings):
     activation_dropout: float = Field(0.0, ge=0, lt=1, description="dropout inside the feed-forward layers")
     activation: ActivationKind = Field("relu", description=ACTIVATION)
     gated: bool = Field(False, description="gated feed-forward layers: (activation(x W_1) * x V) W_2")
+    experts: int = Field(
+        0, ge=0, le=1024, description="mixture of experts: number of feed-forward networks per layer; 0: one network"
+    )
+    experts_used: int = Field(2, gt=0, description="only with `experts`: number of experts that compute a token")
+    experts_balance: float = Field(
+        0.1, ge=0, description="only with `experts`: weight of the loss that keeps all experts in use"
+    )
     bias: bool = Field(True, description="use biases in attention and feed-forward layers")
     norm: Literal["post", "pre"] = Field(
         "post",
@@ -128,7 +137,8 @@ class LayerSettings(ModelSettings):
 
     def no_effect(self) -> Iterator[Unused]:
         yield from super().no_effect()
-        yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout", "gated")
+        yield from unless(self.d_ff > 0, "d_ff > 0", "activation", "activation_dropout", "gated", "experts")
+        yield from unless(self.experts > 0, "experts", "experts_used", "experts_balance")
         yield from unless(self.self_attention, "self_attention = true", "window")
         yield from unless(self.positions == "learned", 'positions = "learned"', "max_positions")
         relative = 'positions or relative_positions = "relative", or positions = "buckets"'
@@ -140,6 +150,8 @@ class LayerSettings(ModelSettings):
         if self.head_dim is None and self.d_model % self.num_heads:
             problem = f"num_heads = {self.num_heads} does not divide d_model = {self.d_model}"
             raise SettingError("num_heads", f"{problem}; change one of them, or set the head size with `head_dim`")
+        if self.experts and self.experts_used > self.experts:
+            raise SettingError("experts_used", f"{self.experts_used} is more than experts = {self.experts}")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise SettingError("d_model", f'`positions = "sinusoidal"` needs an even `d_model`, not {self.d_model}')
         if self.relative_positions != "none" and self.positions not in ("sinusoidal", "learned"):
@@ -183,7 +195,7 @@ class LayerSettings(ModelSettings):
         """The settings of the layers that differ from their defaults."""
         names = (
             "self_attention", "norm_kind", "residual", "head_dim", "share_qk", "score", "window", "scale_embeddings",
-            "positions", "relative_positions", "combine", "gated", "bias",
+            "positions", "relative_positions", "combine", "gated", "bias", "experts",
         )  # fmt: skip
         fields = type(self).model_fields
         return [f"{name} = {getattr(self, name)}" for name in names if getattr(self, name) != fields[name].default]
@@ -202,8 +214,9 @@ class LayerSettings(ModelSettings):
 
     @property
     def fits_kernel(self) -> bool:
-        """True if the kernel for packed batches computes this attention: scaled dot products, without a bias."""
-        return self.score == "scaled_dot" and self.attention_positions in ("rotary", "none")
+        """True if the kernel for packed batches computes this attention: scaled dot products, without a bias. Packed
+        batches are recorded as CUDA graphs, in which no gate can choose experts."""
+        return self.score == "scaled_dot" and self.attention_positions in ("rotary", "none") and not self.experts
 
 
 def build_positions(settings: LayerSettings) -> Positions:
@@ -237,12 +250,15 @@ class LayerFactory:
         s = self.settings
         return RESIDUALS[s.norm, s.residual].final(self.norm)
 
-    def feedforward(self) -> FeedForward | NoFeedForward:
+    def feedforward(self) -> FeedForward | MixtureOfExperts | NoFeedForward:
         s = self.settings
         if not s.d_ff:
             return NoFeedForward()
         kind = GatedFeedForward if s.gated else FeedForward
-        return kind(s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation], s.bias)
+        build = partial(kind, s.d_model, s.d_ff, s.activation_dropout, ACTIVATIONS[s.activation], s.bias)
+        return (
+            MixtureOfExperts(build, s.d_model, s.experts, s.experts_used, s.experts_balance) if s.experts else build()
+        )
 
     def self_attention(self, causal: bool = False) -> MultiHeadAttention | NoAttention:
         """Self-attention with the positions of the model; `causal` if it will only see earlier tokens."""

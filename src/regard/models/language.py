@@ -7,7 +7,7 @@ The kinds differ in the context they use:
     ngram            the last n - 1 tokens, by counts                              ngram.py
     markov           the last tau tokens, as vectors (Bengio et al. 2003)          language_markov.py
     rnn, gru, lstm   all tokens, through a state of fixed size                     language_recurrent.py
-                     (also rnn-sigmoid and gru-cho, cells of layers/recurrent.py)
+                     (also rnn-sigmoid, gru-cho, flstm and glstm-N, cells of layers/recurrent.py)
     bilstm           the same, and another model from right to left (ELMo)         language_bidirectional.py
     transformer      all tokens of the segment, by attention                       language_transformer.py
 """
@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import Tag
 
 from regard.config import by_kind
+from regard.layers.recurrent import CELLS
 from regard.models.language_bidirectional import BidirectionalLanguageModel, BidirectionalLanguageSettings
 from regard.models.language_markov import MarkovLanguageModel, MarkovLanguageSettings
 from regard.models.language_recurrent import RecurrentLanguageModel, RecurrentLanguageSettings
@@ -31,6 +32,10 @@ LanguageModelSettings = Annotated[
     | Annotated[RecurrentLanguageSettings, Tag("lstm")]
     | Annotated[RecurrentLanguageSettings, Tag("rnn-sigmoid")]
     | Annotated[RecurrentLanguageSettings, Tag("gru-cho")]
+    | Annotated[RecurrentLanguageSettings, Tag("flstm")]
+    | Annotated[RecurrentLanguageSettings, Tag("glstm-2")]
+    | Annotated[RecurrentLanguageSettings, Tag("glstm-4")]
+    | Annotated[RecurrentLanguageSettings, Tag("glstm-8")]
     | Annotated[BidirectionalLanguageSettings, Tag("bilstm")]
     | Annotated[MarkovLanguageSettings, Tag("markov")]
     | Annotated[TransformerLanguageSettings, Tag("transformer")]
@@ -43,7 +48,7 @@ LanguageModel = (
 LANGUAGE_MODELS: Registry[Callable[..., LanguageModel]] = Registry(
     "language model",
     {
-        **dict.fromkeys(("rnn", "gru", "lstm", "rnn-sigmoid", "gru-cho"), RecurrentLanguageModel),
+        **dict.fromkeys(CELLS, RecurrentLanguageModel),
         "bilstm": BidirectionalLanguageModel,
         "markov": MarkovLanguageModel,
         "transformer": TransformerLanguageModel,

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Tokens
 from regard.config import Field, Unused, unless
 from regard.layers.embeddings import OutputProjection, TokenEmbedding
-from regard.layers.recurrent import CELLS, CellKind, Hidden, RecurrentLayer
+from regard.layers.recurrent import CELLS, CellKind, Hidden, RecurrentLayer, build_layer
 from regard.messages import Count, Message
 from regard.models.settings import OUTPUT_BIAS, WordVectorSettings
 
@@ -156,7 +156,14 @@ class RecurrentReader(nn.Module):
         self.embedding = TokenEmbedding(vocabulary, s.width, bias, frozen=s.freeze_embeddings)
         sizes = (s.width, *[s.d_model] * (s.layers - 1))
         # Not a ModuleList, whose layers are compiled: that would replace the fused kernels by a loop over all tokens.
-        self.layers = nn.Sequential(*(WeightDropLayer(s.kind, size, s.d_model, s.weight_drop) for size in sizes))
+        self.layers = nn.Sequential(
+            *(
+                WeightDropLayer(s.kind, size, s.d_model, s.weight_drop)
+                if s.kind in KERNELS
+                else build_layer(s.kind, size, s.d_model)
+                for size in sizes
+            )
+        )
 
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Zeros (B, L, D)."""

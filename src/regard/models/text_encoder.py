@@ -310,6 +310,10 @@ _Encoders = (
     | Annotated[LeftToRightSettings, Tag("lstm")]
     | Annotated[LeftToRightSettings, Tag("rnn-sigmoid")]
     | Annotated[LeftToRightSettings, Tag("gru-cho")]
+    | Annotated[LeftToRightSettings, Tag("flstm")]
+    | Annotated[LeftToRightSettings, Tag("glstm-2")]
+    | Annotated[LeftToRightSettings, Tag("glstm-4")]
+    | Annotated[LeftToRightSettings, Tag("glstm-8")]
 )
 EncoderSettings = Annotated[_Encoders, by_kind("transformer")]
 TextModelSettings = Annotated[_Encoders | Annotated[LinearSettings, Tag("linear")], by_kind("transformer")]

@@ -78,7 +78,7 @@ class TransformerSettings(LayerSettings):
         """True if the fast engines, which implement the standard Transformer only, support this model."""
         attention = self.fits_kernel and not self.window and self.head_width * self.num_heads == self.d_model
         layers = self.norm_kind == "layer" and self.residual and self.self_attention and self.d_ff > 0
-        layers = layers and self.bias and not self.gated and self.decoder_layer == "attention"
+        layers = layers and self.bias and not self.gated and not self.experts and self.decoder_layer == "attention"
         return attention and layers and self.combine == "add" and self.relative_positions == "none"
 
     @property

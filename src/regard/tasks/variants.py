@@ -117,6 +117,7 @@ TRANSLATION_VARIANTS = VariantSet(
 LANGUAGE_VARIANTS = VariantSet(
     "lstm",
     _LANGUAGE,
-    tuple(variant.name for variant in _LANGUAGE),
+    # The variants after the Transformer are trained only if they are named.
+    tuple(variant.name for variant in _LANGUAGE[: 1 + [v.name for v in _LANGUAGE].index("transformer")]),
     {"WIDTH": "d_model", "LAYERS": "layers", "DROPOUT": "output_dropout"},
 )
