@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 100
 
 Wanted = Annotated[
-    list[str] | None, typer.Argument(metavar="WORD", help="Print only claims that contain every WORD; without, all.")
+    list[str] | None,
+    typer.Argument(metavar="WORD", help="Print only claims that contain every WORD; without WORD, all."),
 ]
 Order = Annotated[
     Literal["topic", "notes"],
-    typer.Option("--order", metavar="topic|notes", help="Order by topic, or as in the study notes."),
+    typer.Option("--order", metavar="topic|notes", help="Order of the claims: by topic, or as in the study notes."),
 ]
 Only = Annotated[
     Literal["right", "half", "wrong", "open"] | None,
@@ -32,7 +33,7 @@ Only = Annotated[
 
 
 def answers(words: Wanted = None, order: Order = "topic", only: Only = None, as_json: AsJson = False) -> None:
-    """Judge what students learn: claims, right or wrong, the reason and the proof."""
+    """Print claims that students learn: right or wrong, why, and the proof."""
     from regard.lab.claim import all_claims, find_claims, in_notes_order
 
     chosen = find_claims(all_claims(), words or [], "half right" if only == "half" else only)
