@@ -25,8 +25,8 @@ def main() -> int:
         builds.append(subprocess.Popen(command, cwd=ROOT))
     status = max(build.wait() for build in builds)
     wrong += check_site(SITE)
-    print(*wrong, sep="\n")
-    print(f"{len(list(SITE.rglob('*.html')))} pages in {SITE.relative_to(ROOT)}, {len(wrong)} found wrong")
+    pages = len(list(SITE.rglob("*.html")))
+    print(*wrong, f"{pages} pages in {SITE.relative_to(ROOT)}, {len(wrong)} found wrong", sep="\n")
     return status or bool(wrong)
 
 

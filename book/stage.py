@@ -94,7 +94,8 @@ class Stage:
             path = Path(os.path.normpath(file.parent.relative_to(ROOT) / target))
             return picture + self.link(label, path, "#" * bool(anchor) + anchor, name)
 
-        parts = CODE.split(CODE_LINK.sub(replace, file.read_text(encoding="utf-8")))
+        text = re.sub(r'^<a id="([^"]+)"></a>$', r"(\1)=", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        parts = CODE.split(CODE_LINK.sub(replace, text))
         return "".join(part if place % 2 else LINK.sub(replace, part) for place, part in enumerate(parts))
 
     def link(self, label: str, path: Path, anchor: str, name: str) -> str:
@@ -107,7 +108,7 @@ class Stage:
         if path.suffix in SHOWN and (ROOT / path).is_file():
             self.sources.add(path)
             lines = definitions(ROOT / path) if path.suffix == ".py" else {}
-            line = lines.get(label.strip("`"))
+            line = lines.get(label.strip("`").replace("\\", ""))
             return self.foreign(label, f"{source_name(path)}.html{f'#L-{line}' if line else ''}", "en", name)
         copied = path.as_posix().removeprefix("docs/")
         if (ROOT / path).is_file():

@@ -11,7 +11,7 @@ sphinx = pytest.importorskip("sphinx", reason="pip install 'regard[dev]'")
 from book.check import check_site  # noqa: E402
 from book.conf import ChineseSearch, mathml  # noqa: E402
 from book.reference import MAKERS  # noqa: E402
-from book.stage import CONTENTS, all_pages, stage  # noqa: E402
+from book.stage import CONTENTS, all_pages, definitions, stage  # noqa: E402
 
 from regard.cli.settings import setting_rows  # noqa: E402
 from regard.cli.shell import COMMANDS  # noqa: E402
@@ -110,3 +110,27 @@ def test_every_page_has_a_twin() -> None:
         other = chinese[name]
         assert f"[中文]({other.name})" in path.read_text(encoding="utf-8"), path.relative_to(ROOT)
         assert f"[English]({path.name})" in other.read_text(encoding="utf-8"), other.relative_to(ROOT)
+
+
+@pytest.mark.parametrize("name", ["equations.md", "equations.zh.md"])
+def test_equations_name_functions_that_exist(name: str) -> None:
+    page = ROOT / "docs" / name
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ") and "$" in line]
+    links = [(row, re.findall(r"\[`([\w.]+)`\]\(([^)]+)\)", row)) for row in rows]
+    assert [row for row, found in links if not found and "(8)" not in row] == []
+    for _, found in links:
+        for function, file in found:
+            assert function in definitions((page.parent / file).resolve()), function
+
+
+def test_every_numbered_equation_is_listed() -> None:
+    """Bahdanau et al. number 7 equations, Luong et al. 10, Vaswani et al. 3."""
+    parts = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    counts = [len(set(re.findall(r"^\| (\(\d+\)) \|", part, re.MULTILINE))) for part in parts]
+    assert counts == [7, 10, 3, 0]
+
+
+def test_equations_are_near_the_front_page(staged: Path) -> None:
+    """A reader follows at most three links: the toctrees of the front page are its sidebar."""
+    for language in ("en", "zh"):
+        assert "equations" in trees(staged / language / "index.md")

@@ -99,7 +99,7 @@ def test_recipes_that_a_page_shows_have_known_settings() -> None:
 
 TWINS = (
     "guide", "data", "page", "glossary", "exchange", "design", "extending", "serving", "serving-clients", "deploy",
-    "documents", "performance", "dependencies", "models/translator", "models/languages",
+    "documents", "performance", "dependencies", "equations", "models/translator", "models/languages",
 )  # fmt: skip
 
 
