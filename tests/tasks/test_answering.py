@@ -12,12 +12,13 @@ from tests.tasks.make import changed, make_task, validation
 from tests.tiny import training_inputs
 from torch import Tensor
 
+from regard.attention.layouts import Padded
 from regard.data.batch import IGNORE, Batch
 from regard.data.inputs import Input, Inputs
 from regard.data.planning import Capacity
 from regard.models.bert import Bert, BertSettings
 from regard.models.text_encoder import EncoderWithHead
-from regard.tasks.answering import Answering
+from regard.tasks.answering import Answering, log_totals
 from regard.text.bert import SPECIALS, BertTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -237,3 +238,15 @@ def test_validation_scores_as_squad_does_and_shows_a_few() -> None:
     scores = task.score(examples(), said)
     assert scores["exact"].value == pytest.approx(60)
     assert scores["f1"].value == pytest.approx(100 * (3 + 2 / 3) / 5)
+
+
+def test_totals_and_their_gradient_are_those_of_torch() -> None:
+    """Inputs of several tokens, one and none, whose total is 0 by definition."""
+    lengths = torch.tensor([4, 1, 0])
+    z = torch.randn(3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    rows = [z[b, :length].logsumexp(0) if length else z[b, 0] * 0 for b, length in enumerate(lengths.tolist())]
+    expected, totals = torch.stack(rows), log_totals(z, Padded(lengths, 4))
+    torch.testing.assert_close(totals, expected)
+    mix = torch.tensor([[1.0, -2.0], [3.0, 0.5], [1.0, 1.0]], dtype=torch.float64)
+    found, slopes = (torch.autograd.grad((value * mix).sum(), z)[0] for value in (totals, expected))
+    torch.testing.assert_close(found, slopes)

@@ -106,8 +106,9 @@ POOLERS: dict[str, type[Pooler]] = {
 def segment_softmax(scores: Tensor, layout: Layout) -> Tensor:
     """exp(e_i) / sum_j exp(e_j) over the tokens j of the input of i: (*) -> (*), 0 at padding."""
     e = to_float32(scores).masked_fill(~not_padding(layout), -torch.inf)[..., None]
-    exp = (e - expand_segments(segment_max(e.detach(), layout), layout)).exp()  # at most 1, so a sum is at least 1
-    return (exp / expand_segments(segment_sum(exp, layout).clamp(min=1), layout))[..., 0]
+    exp = (e - expand_segments(segment_max(e.detach(), layout), layout)).exp()
+    total = segment_sum(exp, layout)  # 0 for an input without tokens; otherwise at least 1, since the largest term is 1
+    return (exp / expand_segments(total.masked_fill(total == 0, 1), layout))[..., 0]
 
 
 def segment_sum(x: Tensor, layout: Layout) -> Tensor:

@@ -253,7 +253,7 @@ def log_totals(z: Tensor, layout: Layout) -> Tensor:
     top = segment_max(z.detach(), layout)
     z = z.masked_fill(~not_padding(layout)[..., None], -torch.inf)
     total = segment_sum((z - expand_segments(top, layout)).exp(), layout)
-    return top + total.clamp(min=1).log()  # the largest term of an input is 1, so the sum is >= 1
+    return top + total.masked_fill(total == 0, 1).log()  # 0 for an input without tokens; otherwise at least 1
 
 
 def gold_line(example: Example) -> str:
