@@ -52,7 +52,8 @@ def write_pairs(values: SettingsTable, folder: Path) -> None:
         (folder / f"small.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     values["model"] |= {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
     values["training"] |= SMALL_TRAINING
-    values["data"] |= {split: {"src": "small.en", "tgt": "small.de"} for split in SPLITS} | {"max_length": 64}
+    pairs: SettingsTable = {split: {"src": "small.en", "tgt": "small.de"} for split in SPLITS}
+    values["data"] |= pairs | {"max_length": 64, "hold_out": 0.0}
     values.get("text", {}).pop("tokenizer_from", None)
 
 

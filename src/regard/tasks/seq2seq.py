@@ -38,6 +38,7 @@ from regard.kernels import kernels_available
 from regard.losses.crossentropy import Loss
 from regard.messages import Message, join_messages
 from regard.metrics.score import Score, perplexity
+from regard.metrics.summaries import ROUGE
 from regard.metrics.translation import bleu_metric
 from regard.models.masked import MaskedSettings
 from regard.models.transformer import TransformerSettings
@@ -71,7 +72,9 @@ class TranslationRecipe(Recipe):
     fields: ClassVar[Fields] = PAIRS
     rules: ClassVar[Rules] = sizing.translation
     supports_losses: ClassVar[bool] = True
-    monitors: ClassVar[tuple[str, ...]] = ("loss", "perplexity", "chrf", "ter", "exact_match", "bleu")
+    monitors: ClassVar[tuple[str, ...]] = (
+        "loss", "perplexity", "chrf", "ter", "exact_match", *ROUGE, "bleu",
+    )  # fmt: skip
 
     data: PairDataSettings
     text: PairTextSettings = PairTextSettings()

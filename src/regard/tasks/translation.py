@@ -8,6 +8,7 @@ from torch import nn
 from regard.decoding.engine import Engine
 from regard.metrics.score import Score, exact_match
 from regard.metrics.significance import Scorer, mean_scorer, translation_scorer
+from regard.metrics.summaries import ROUGE, rouge, rouge_scores
 from regard.metrics.translation import bleu, bleu_metric, bleu_tokenizer_for, chrf, chrf_metric, ter, ter_metric
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import pair_warnings
@@ -64,16 +65,25 @@ class Translation(Seq2Seq[TranslationRecipe]):
             "chrf": partial(chrf, *texts),
             "ter": partial(ter, *texts, tokenizer),
             "exact_match": partial(exact_match, *texts),
+            **({name: partial(rouge, *texts, name) for name in ROUGE} if self.is_summary else {}),
         }
 
+    @property
+    def is_summary(self) -> bool:
+        """True if the recipe monitors ROUGE."""
+        return self.recipe.training.monitor in ROUGE
+
     def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
-        """BLEU and chrF, and TER or exact match if the recipe monitors it."""
+        """BLEU and chrF, and TER, exact match or ROUGE if the recipe monitors it."""
         outputs, references = [item["translation"] for item in predictions], [item["tgt"] for item in examples]
         words = self.word_tokenizer(examples)
         used = {"bleu": ("BLEU", bleu_metric(self.bleu_tokenizer or words)), "chrf": ("chrF", chrf_metric())}
         used |= {"ter": ("TER", ter_metric(references, words))} if self.recipe.training.monitor == "ter" else {}
         corpus = translation_scorer(outputs, references, used)
         exact = mean_scorer([self.correct(*pair) for pair in zip(examples, predictions, strict=True)])
+        if self.is_summary:
+            pairs = zip(outputs, references, strict=True)
+            exact = mean_scorer([{ROUGE[name]: f for name, f in rouge_scores(*pair).items()} for pair in pairs])
         return lambda weights: {**corpus(weights), **exact(weights)}
 
     def word_tokenizer(self, examples: Sequence[Example]) -> str:
