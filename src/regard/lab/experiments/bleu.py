@@ -1,7 +1,7 @@
 """BLEU against known damage: does it put sentences and test sets in the right order?
 
-The notes say that BLEU agrees with people. Here the truth is known: English sentences are damaged, and the share of
-damaged words is the quality. There are three kinds of damage:
+BLEU is said to agree with people. There are no people here, but the truth is known: English sentences are damaged, and
+the share of damaged words is the quality. There are three kinds of damage:
 
     shuffled       these words change places        the words stay, their order does not
     cut            words at the end are removed     only the brevity penalty notices
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from regard.lab.english import pages
-from regard.lab.experiment import Effort, Record, Results, Verdict, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide, paired
 from regard.metrics.classification import spearman
 from regard.metrics.score import Score
 from regard.metrics.translation import bleu, chrf
@@ -92,5 +92,15 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
-    found = [results.values("correlation", "BLEU", level) for level in results.xs("correlation", "BLEU")]
-    return Verdict(decide(min(map(min, found)) > 0.9, min(map(max, found)) < 0.9))
+    corpus, alike, sentence, similar = (
+        results.values("correlation", "BLEU", level)
+        for level in ("corpus", "similar corpora", "sentence", "similar sentences")
+    )
+    return Verdict(
+        decide(above(corpus, [0.9]), above([0.9], corpus)),
+        findings={
+            "sentence": decide(above(sentence, [0.9]), above([0.9], sentence)),
+            "similar": decide(above(similar, [0.9]), above([0.9], similar)),
+            "many": decide(paired(alike, similar, by=0.1), paired(similar, alike)),
+        },
+    )

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Tokens
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide, equivalent, paired
 from regard.lab.toys import ToyTensors, accuracy, fit_toy, generator_of, rectangle, seeded, tagging_loss
 from regard.layers.recurrent import RecurrentLayer
 
@@ -141,6 +141,13 @@ def record_gates(model: GatedReader, test: ToyTensors, record: Record) -> None:
 def judge(results: Results) -> Verdict:
     z, r = ([results.values("gates", gate, kind) for kind in (KEY, NOISE, RESET)] for gate in "zr")
     keeps = above(z[1], z[0]) and above(z[1], z[2])
+    before, after = (results.values("cut", "trained so", name) for name in (BEFORE, AFTER))
+    without = [results.values("cut", "trained so", name) for name in (NO_RESET, NO_UPDATE)]
     return Verdict(
         decide(keeps and above(r[1], r[2]), above(z[0], z[1]) or above(r[2], r[1])),
+        findings={
+            "order": decide(equivalent(before, after), paired(before, after, 0.02) or paired(after, before, 0.02)),
+            "reset": decide(paired(after, without[0], by=0.02), equivalent(after, without[0])),
+            "update": decide(paired(after, without[1], by=0.02), equivalent(after, without[1])),
+        },
     )

@@ -19,7 +19,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, decide, equivalent, paired
 from regard.lab.toys import IGNORE, ToyTensors, build_tagger, fit_toy, generator_of, random_rows, rectangle, seeded
 from regard.losses.crossentropy import Loss, cross_entropy
 
@@ -67,6 +67,16 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
-    pairs = [[results.values("nll", name, smoothing) for smoothing in (0.1, 0.0)] for name in (FEW, MANY)]
-    worse = all(above(smoothed, plain) for smoothed, plain in pairs)
-    return Verdict(decide(worse, any(above(plain, smoothed) for smoothed, plain in pairs)))
+    def values(panel: str, name: str) -> list[list[float]]:
+        return [results.values(panel, name, smoothing) for smoothing in (0.1, 0.0)]
+
+    (few, plain), (new, other), (error, before) = values("nll", FEW), values("nll", MANY), values("ece", FEW)
+    right, wrong = values("accuracy", MANY)
+    return Verdict(
+        decide(paired(few, plain), paired(plain, few)),
+        findings={
+            "new": decide(paired(new, other), paired(other, new) or equivalent(new, other, within=0.05)),
+            "calibrated": decide(paired(before, error), paired(error, before)),
+            "accuracy": decide(paired(right, wrong, by=0.02), equivalent(right, wrong)),
+        },
+    )

@@ -5,14 +5,16 @@
     WordPiece, by likelihood   merge the pair of the largest count(ab) / (count(a) count(b)) (Schuster, Nakajima 2012)
 
 A frequent string need not be a stem. The test has words of the text whose stem is a word of the text too, "literal" +
-"s" or "call" + "ing": is there a cut where the ending begins? WordPiece holds every byte twice, at the start and inside
-of a word, so it learns fewer tokens at equal size.
+"s" or "call" + "ing": is there a cut where the ending begins? A word of n letters can be cut k times in C(n - 1, k)
+ways, so a random cut finds stem and ending, and nothing else, with probability 1 / (n - 1) if k = 1. WordPiece holds
+every byte twice, at the start and inside of a word, so it learns fewer tokens at equal size.
 """
 
 from collections import Counter
+from itertools import pairwise
 
 from regard.lab.english import split_pages, words_of
-from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide
+from regard.lab.experiment import Effort, Record, Results, Verdict, above, decide, paired
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -67,6 +69,9 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
         cut = [word for word in stems if offsets[word]]
         exact = sum(offsets[word] == (stems[word],) for word in cut) / len(cut)
         ending = sum(stems[word] in offsets[word] for word in cut) / len(cut)
+        chance = sum(1 / (len(word) - 1) for word in cut if len(offsets[word]) == 1) / len(cut)
+        record("chance", "found", kind, exact)
+        record("chance", "random", kind, chance)
         for series, share in zip(CUTS, (exact, ending - exact, 1 - ending), strict=True):
             record("cuts", series, kind, share)
     for size in SIZES:
@@ -77,5 +82,15 @@ def measure(seed: int, effort: Effort, record: Record) -> None:
 
 
 def judge(results: Results) -> Verdict:
-    exact = results.values("cuts", "stem and ending", BPE)
-    return Verdict(decide(above(exact, [0.5]), above([0.5], exact)), {"size": SIZES[-1]})
+    exact, chance = (results.values("chance", series, BPE) for series in ("found", "random"))
+    lengths = [results.values("length", BPE, size) for size in SIZES]
+    return Verdict(
+        decide(above(exact, [0.5]), above([0.5], exact)),
+        {"size": SIZES[-1], "least": SIZES[0]},
+        {
+            "chance": decide(paired(exact, chance, by=0.05), paired(chance, exact)),
+            "shorter": decide(
+                all(paired(first, second) for first, second in pairwise(lengths)), paired(lengths[-1], lengths[0])
+            ),
+        },
+    )
