@@ -1,13 +1,11 @@
 """The pages of docs/groundwork: they show code that runs, what it prints, and both languages show the same."""
 
 import re
-import subprocess
-import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 from benchmarks.groundwork import FOLDER
+from tests.groundwork.code import run_page
 from tests.pages import blocks, broken_links, links, pictures, read
 
 NAMES = sorted(path.stem for path in (FOLDER / "code").glob("*.py"))
@@ -19,26 +17,18 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 MAX_CODE_LINES, MAX_LINES = 85, 180
 
 
-@cache
-def run(name: str, folder: Path) -> str:
-    """What the code of a page prints, run from the command line in `folder`."""
-    path = FOLDER / "code" / f"{name}.py"
-    result = subprocess.run([sys.executable, path], cwd=folder, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_code_prints_what_the_page_shows(name: str, tmp_path: Path) -> None:
-    """Words are equal; numbers may differ by 5 % where another processor rounds differently."""
-    printed, (shown,) = run(name, tmp_path), blocks(FOLDER / f"{name}.md", "text")
+def test_code_prints_what_the_page_shows(name: str) -> None:
+    """Words are equal; numbers may differ by 5 %, since processors round differently."""
+    page, (shown,) = run_page(name), blocks(FOLDER / f"{name}.md", "text")
+    printed = page.printed
     assert [len(text.splitlines()) for text in (printed, shown)] == [printed.count("\n")] * 2
     if name not in SAMPLED:
         assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split(), "python -m benchmarks.groundwork"
         found, expected = ([float(number) for number in NUMBER.findall(text)] for text in (printed, shown))
         assert found == pytest.approx(expected, rel=0.05, abs=2e-3), "python -m benchmarks.groundwork"
-    for picture in tmp_path.glob("*.svg"):
-        assert read(picture) == read(FOLDER / "pictures" / picture.name)
+    for picture, content in page.files.items():
+        assert content == read(FOLDER / "pictures" / picture)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

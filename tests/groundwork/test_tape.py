@@ -194,3 +194,7 @@ def test_a_gradient_is_that_of_one_number() -> None:
     tape = Tape()
     with pytest.raises(ValueError, match="one number"):
         tape.gradients(tape.variable(normal(3)) * 2.0)
+
+
+def test_relu_takes_torchs_subderivative() -> None:
+    assert_equal(reverse_gradient(lambda a: a.relu().sum(), np.zeros(1)), torch_gradient(torch.relu, np.zeros(1)))
