@@ -82,6 +82,8 @@ def read_variants(task: str) -> tuple[Variant, ...]:
     return tuple(variants)
 
 
+RACE = "race"
+"""The group of variants that a race trains if none are named."""
 _TRANSLATION, _LANGUAGE = read_variants("translation"), read_variants("language")
 
 
@@ -112,7 +114,10 @@ TRANSLATION_VARIANTS = VariantSet(
     tuple(variant.name for variant in _TRANSLATION[: 1 + [v.name for v in _TRANSLATION].index("masked-distilled")]),
     {"WIDTH": "d_model", "LAYERS": "encoder_layers", "DROPOUT": "dropout", "TIE": "tie"},
     has_alignment=True,
-    groups={"table-3": ("transformer", *(variant.name for variant in _TABLE_3), "learned")},
+    groups={
+        "table-3": ("transformer", *(variant.name for variant in _TABLE_3), "learned"),
+        RACE: ("luong", "convolutional", "transformer"),
+    },
 )
 LANGUAGE_VARIANTS = VariantSet(
     "lstm",
