@@ -13,6 +13,9 @@ from regard.cli.app import HELP, build_command, find_function
 from regard.cli.settings import NOT_SET, REQUIRED, Row, setting_rows
 from regard.cli.shell import GROUPS
 
+MAX_WIDTH = 80
+"""Characters of a signature on one line."""
+
 
 def plain(text: str) -> str:
     """Text as Markdown: quoted code stays, everything else is no markup."""
@@ -69,23 +72,30 @@ def methods(owner: type) -> Iterable[str]:
         function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
             shown = name if isinstance(value, property) else f"{name}{parameters(function)}"
-            yield entry(f"`{shown}`", inspect.cleandoc(function.__doc__).partition("\n\n")[0])
+            yield entry(f"`{' '.join(shown.split())}`", inspect.cleandoc(function.__doc__).partition("\n\n")[0])
 
 
 def parameters(value: Callable[..., object]) -> str:
+    """The signature without the modules of types; one parameter per line if it is long."""
     try:
         shown = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
     if isinstance(value, type) and issubclass(value, BaseModel):
         return f"({', '.join(shown.parameters)})"
-    return re.sub(r"<[^>]*>", "...", str(shown)).replace("'", "")
+    text = re.sub(r"(?<=[:>] )'([^']*)'", r"\1", re.sub(r"<(?:[^<>]|<[^>]*>)*>", "...", str(shown)))
+    text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)|[~+-](?=[A-Z])", "", text)
+    text = re.sub(r"Union\[_Buffer.*?\| str\]\]", "ArrayLike", text)
+    return text if len(text) < MAX_WIDTH else re.sub(r", (?=\*{0,2}\w+: |\*, |/, )", ",\n    ", text)
 
 
 def docstring(value: object) -> str:
-    """A docstring as Markdown; indented parts are code."""
+    """A docstring as Markdown; indented and aligned parts are code."""
     paragraphs = inspect.cleandoc(value.__doc__ or "").split("\n\n")
-    return "\n\n".join(text if text.startswith("    ") else plain(text) for text in paragraphs) + "\n"
+    are_code = [text.startswith("    ") or re.search(r"\S {3,}\S", text) for text in paragraphs]
+    return "\n\n".join(
+        f"```\n{text}\n```" if is_code else plain(text) for text, is_code in zip(paragraphs, are_code, strict=True)
+    )
 
 
 MAKERS: dict[str, Callable[[], Iterable[str]]] = {"commands": commands, "settings": settings, "python": python}

@@ -30,6 +30,8 @@ TWINS = {"en": ("zh", "中文"), "zh": ("en", "English")}
 CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]*`|\$\$.*?\$\$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CODE_LINK = re.compile(r"()\[(`[^`\n]+`)\]\(([^)\s]+)\)")
+CHINESE_BREAK = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n *(?=[\u3000-\u9fff\uff00-\uffef])")
+"""A line break within a Chinese sentence, which browsers would show as a space."""
 SHOWN = (".py", ".toml", ".conf")
 """Extensions of files that are shown on a page of their own."""
 
@@ -96,7 +98,8 @@ class Stage:
 
         text = re.sub(r'^<a id="([^"]+)"></a>$', r"(\1)=", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
         parts = CODE.split(CODE_LINK.sub(replace, text))
-        return "".join(part if place % 2 else LINK.sub(replace, part) for place, part in enumerate(parts))
+        parts[::2] = [LINK.sub(replace, CHINESE_BREAK.sub("", part)) for part in parts[::2]]
+        return "".join(parts)
 
     def link(self, label: str, path: Path, anchor: str, name: str) -> str:
         """A link from page `name` to a file in the repository."""
