@@ -250,3 +250,22 @@ def test_totals_and_their_gradient_are_those_of_torch() -> None:
     mix = torch.tensor([[1.0, -2.0], [3.0, 0.5], [1.0, 1.0]], dtype=torch.float64)
     found, slopes = (torch.autograd.grad((value * mix).sum(), z)[0] for value in (totals, expected))
     torch.testing.assert_close(found, slopes)
+
+
+def test_alternatives_are_shown_if_asked_for() -> None:
+    prediction = {"answer": "a", "nbest": [{"answer": "a"}, {"answer": "b"}]}
+    assert TASK.configure() is TASK and TASK.output(prediction) == {"answer": "a"}
+    asked_for = TASK.configure(nbest=2)
+    assert asked_for.nbest == 2 and asked_for.output(prediction) == prediction
+
+
+def test_guessing_costs_the_logarithm_of_the_number_of_tokens() -> None:
+    """The doctor and `training.stop_if_not_learning` compare with it: a quarter is overfitted, 1 is no better."""
+    inputs = Inputs.of(training_inputs(TASK, [asked("a b c d e", "b"), asked("a b", "a")]), TASK.per_token)
+    batch = inputs.pad(np.arange(len(inputs)))
+    guessing = float(np.log(batch["source_lengths"].numpy()).mean())
+    assert TASK.checks.expected_loss(TASK, batch).value == pytest.approx(guessing)
+    assert TASK.checks.overfit_bound(TASK, batch) == pytest.approx(guessing / 4)
+    baseline = TASK.checks.baseline(TASK, inputs, inputs, [])
+    assert baseline.metric == "loss" and baseline.value == pytest.approx(guessing)
+    assert baseline.is_beaten({"loss": guessing / 2}) and not baseline.is_beaten({"loss": guessing})

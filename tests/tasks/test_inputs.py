@@ -1,9 +1,11 @@
 """Stretches, groups and cuts: nothing lost, nothing out of order, every bound kept."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tasks.inputs import chunk, halve, split_spans
+from regard.errors import UserError
+from regard.tasks.inputs import chunk, halve, split_columns, split_spans
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
@@ -52,3 +54,13 @@ def test_a_short_text_is_one_part_and_a_long_one_is_cut_at_a_sentence() -> None:
     assert halve("aaa bbbbbb, cccc d eee ffff gggg hhh") == (11, 12), "after a clause rather than a word"
     assert halve("xxxxyyyy") == (4, 4)
     assert halve("xxxx⦅12⦆yyy") == (4, 4)  # not inside the placeholder
+
+
+@pytest.mark.parametrize("line", ["a", "a\tb\tc\td"])
+def test_a_line_with_too_few_or_too_many_columns_names_them(line: str) -> None:
+    keys = ("question", "context", "id")
+    assert split_columns("a\tb", keys, 2, "line 1", "{}") == {"question": "a", "context": "b"}
+    with pytest.raises(UserError) as caught:
+        split_columns(line, keys, 2, "line 1", "{}")
+    assert (caught.value.code, caught.value.where) == ("bad-line", "line 1")
+    assert "question TAB context [TAB id];" in str(caught.value.remedy)

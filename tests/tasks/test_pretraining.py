@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.exchange.bert import write_bert
 from regard.models.bert import BertPretraining, BertSettings
 from regard.seeding import rng
-from regard.tasks.pretraining import BATCH_TOKENS, Answers, Pretraining, scores_of
+from regard.tasks.pretraining import BATCH_TOKENS, Answers, Pretraining, masked_samples, scores_of
 from regard.text.bert import SPECIALS, BertTokenizer
 
 WORDS = ["the", "cat", "dog", "sat", "ran", "far", "away", "##s", "."]
@@ -279,6 +279,14 @@ def test_samples_show_what_was_hidden_and_what_was_said() -> None:
         assert "[MASK]" in " ".join(source)
         assert "[MASK]" not in " ".join(reference)
         assert output != source
+
+
+@pytest.mark.parametrize(("length", "count"), [(7, 0), (8, 2), (18, 2), (19, 0)])
+def test_samples_have_8_tokens_or_more_and_fit(length: int, count: int) -> None:
+    tokens = documents(seed=2).tokens
+    sentences = np.arange(0, len(tokens) // length * length + 1, length)
+    store = TokenizedDocuments(tokens, sentences, np.array([0, len(sentences) - 1]))
+    assert len(masked_samples(TASK, model().eval(), store, 2)) == count
 
 
 def test_masks_are_filled_with_the_likeliest_pieces() -> None:

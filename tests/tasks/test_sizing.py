@@ -98,6 +98,15 @@ def test_a_small_corpus_of_pairs_gets_a_tiny_model_and_minutes_of_steps() -> Non
     assert value["training.max_steps"] * value["training.batch_tokens"] < 6e6  # tokens
 
 
+def test_a_translation_model_grows_at_100_000_and_3_million_words_per_side() -> None:
+    recipe = bare("translation")
+    sizes = {
+        words: next(c.value for c in recipe.choose(Corpus(5000, 2 * words, 30)) if c.name == "model.size")
+        for words in (99_999, 100_000, 2_999_999, 3_000_000)
+    }
+    assert list(sizes.values()) == ["tiny", "small", "small", "base"]
+
+
 def test_long_texts_get_a_longer_input_up_to_a_limit() -> None:
     recipe = bare("classification")
     lengths = {
