@@ -24,21 +24,22 @@ VARIANTS: dict[str, tuple[str, Table]] = {
     for kind, model in models.items()
     if (task, kind) != ("parsing", "mask-predict")
 }
-VARIANTS |= {
-    f"translation-{name}": ("translation", values)
-    for name, values in {
-        "luong": {"kind": "recurrent", "decoder": "luong", "d_model": 8, "d_embedding": 6},
-        "luong-both": {"kind": "recurrent", "decoder": "luong", "encoder": "both", "d_model": 8, "tie": "all"},
-        "plain": {"kind": "recurrent", "decoder": "plain", "d_model": 8, "d_embedding": 6},
-        "untied": {"kind": "convolutional", "d_model": 8, "tie": "none"},
-        "ssru": {"d_model": 16, "num_heads": 2, "decoder_layer": "ssru", "gated": True, "tie": "none", "norm": "pre"},
-        "relative": {"d_model": 16, "num_heads": 2, "positions": "relative", "score": "scaled_dot", "window": 3},
-        "buckets": {"d_model": 16, "num_heads": 2, "positions": "buckets", "max_distance": 40},
-        "concat": {"d_model": 16, "num_heads": 2, "positions": "learned", "combine": "concat"},
-        "additive": {"d_model": 16, "num_heads": 2, "score": "additive", "residual": False, "norm_kind": "rms"},
-        "bare": {"d_model": 16, "num_heads": 2, "d_ff": 0, "norm_kind": "none", "positions": "none"},
-    }.items()
+TRANSLATION: dict[str, Table] = {
+    "luong": {"kind": "recurrent", "decoder": "luong", "d_model": 8, "d_embedding": 6},
+    "luong-both": {"kind": "recurrent", "decoder": "luong", "encoder": "both", "d_model": 8, "tie": "all"},
+    "experts": {"d_model": 16, "num_heads": 2, "experts": 3},
+    "flstm": {"kind": "recurrent", "cell": "flstm", "d_model": 8, "d_embedding": 6},
+    "glstm": {"kind": "recurrent", "cell": "glstm-2", "d_model": 8, "d_embedding": 6},
+    "plain": {"kind": "recurrent", "decoder": "plain", "d_model": 8, "d_embedding": 6},
+    "untied": {"kind": "convolutional", "d_model": 8, "tie": "none"},
+    "ssru": {"d_model": 16, "num_heads": 2, "decoder_layer": "ssru", "gated": True, "tie": "none", "norm": "pre"},
+    "relative": {"d_model": 16, "num_heads": 2, "positions": "relative", "score": "scaled_dot", "window": 3},
+    "buckets": {"d_model": 16, "num_heads": 2, "positions": "buckets", "max_distance": 40},
+    "concat": {"d_model": 16, "num_heads": 2, "positions": "learned", "combine": "concat"},
+    "additive": {"d_model": 16, "num_heads": 2, "score": "additive", "residual": False, "norm_kind": "rms"},
+    "bare": {"d_model": 16, "num_heads": 2, "d_ff": 0, "norm_kind": "none", "positions": "none"},
 }
+VARIANTS |= {f"translation-{name}": ("translation", values) for name, values in TRANSLATION.items()}
 VARIANTS |= {
     f"language-{kind}": ("language", {"kind": kind, "d_model": 8}) for kind in ("bilstm", "markov", "rnn-sigmoid")
 }

@@ -1,12 +1,13 @@
 """regard lab: experiments that answer questions about attention models."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import AsJson
+from regard.cli.options import AsJson, OptionGroup, Split
 from regard.cli.screen import report
 from regard.cli.shell import FAILED, INTERRUPTED, language
 from regard.errors import UserError
@@ -37,7 +38,20 @@ Write = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class OwnRunOptions(OptionGroup):
+    """A run whose model is cut as the experiment does."""
+
+    title = "Your own run"
+
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Run to cut: how much does the score fall?")
+    ] = None
+    split: Split = "valid"
+
+
 def lab(
+    own: OwnRunOptions,
     names: Names = None,
     everything: Everything = False,
     quick: Quick = False,
@@ -55,6 +69,9 @@ def lab(
     from regard.lab.running import Failure
 
     check_options(names or [], everything, show)
+    if own.run is not None:
+        cut_own_run(names or [], own.run, own.split, as_json)
+        return
     folder = folder or (QUICK if quick else FULL)
     chosen = [find_experiment(name) for name in names or []]
     if everything:
@@ -72,6 +89,31 @@ def lab(
         write_all_pages(folder, write)
     if any(isinstance(outcome, Failure) for outcome in outcomes):
         raise typer.Exit(FAILED)
+
+
+def cut_own_run(names: "Sequence[str]", run: str, split: str, as_json: bool) -> None:
+    """Print what the parts that experiments cut are worth to a run's model."""
+    from dataclasses import asdict
+
+    from regard.cli.screen import print_comparison, print_json, print_result
+    from regard.lab.cutting import cut_run
+    from regard.lab.registry import find_experiment
+    from regard.messages import Message
+    from regard.run.model import Model
+
+    if not names:
+        raise UserError("`--run` needs a NAME", "see `regard lab`", code="missing-input", where="--run")
+    model = Model.load(run)
+    cuts = [cut for name in names for cut in cut_run(find_experiment(name).name, model, split)]
+    if as_json:
+        print_json({"run": run, "split": split, "cuts": [asdict(cut) for cut in cuts]})
+    for cut in cuts if not as_json else ():
+        print_result(
+            Message(
+                "without {part}, on {count:,} examples of {split}:", part=cut.title, count=cut.examples, split=split
+            )
+        )
+        print_comparison(cut.comparisons, Message("whole"), Message("cut"))
 
 
 def check_options(names: "Sequence[str]", everything: bool, show: bool) -> None:

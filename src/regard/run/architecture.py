@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.files import JsonObject
 from regard.layers import blocks, convolution, norms, positions, recurrent, residual
 from regard.layers.embeddings import TokenEmbedding
+from regard.layers.experts import MixtureOfExperts
 from regard.layers.ssru import SSRU
 from regard.messages import Count, Message, find_message
 from regard.models.settings import ModelSettings
@@ -219,7 +220,11 @@ class PartReader:
         part = self.part("attention", Message("cross-attention") if reads else name, [module], shape, *details)
         return replace(part, reads=reads)
 
-    def feedforward(self, module: blocks.FeedForward, side: Side) -> Part:
+    def feedforward(self, module: blocks.FeedForward | MixtureOfExperts, side: Side) -> Part:
+        if isinstance(module, MixtureOfExperts):
+            experts = Message("{count} experts, {used} per token", count=len(module.experts), used=module.used)
+            shape = side.shape(module.gate.shape[0])
+            return self.part("feedforward", Message("mixture of experts"), [module], shape, experts)
         sizes = (module.fc1.in_features, module.fc1.out_features, module.fc2.out_features)
         gated = Message("gated") if isinstance(module, blocks.GatedFeedForward) else ""
         widths = " → ".join(f"{size:,}" for size in sizes)
@@ -228,10 +233,10 @@ class PartReader:
     def recurrent_layer(self, layer: recurrent.RecurrentLayer | recurrent.Bidirectional, side: Side) -> Part:
         both = isinstance(layer, recurrent.Bidirectional)
         first = layer.forward_layer if isinstance(layer, recurrent.Bidirectional) else layer
-        width, weights = first.hidden_size * (2 if both else 1), first.weights
+        width, named = first.hidden_size * (2 if both else 1), getattr(first, "weights", first)
         direction = Message("right to left") if first.backward else Message("left to right")
-        details = f"{weights.input_size:,} → {width:,}", Message("both directions") if both else direction
-        return self.part("recurrent", type(weights).__name__, [layer], side.shape(width), *details)
+        details = f"{named.input_size:,} → {width:,}", Message("both directions") if both else direction
+        return self.part("recurrent", type(named).__name__, [layer], side.shape(width), *details)
 
     def convolutional_layer(self, layer: ConvolutionalLayer, side: Side) -> list[Part]:
         width, add = side.shape(side.settings["d_model"]), Part("norm", Message("add, × √½"))

@@ -9,7 +9,7 @@ Translator.load("runs/dates").translate(["Sunday, November 15, 2026"])
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cache, cached_property
@@ -406,13 +406,13 @@ class Model:
         return Prediction(next(iter(task.predict(self.engine, [example]))), example, task)
 
     @contextmanager
-    def without(self, heads: Heads = (), layers: Layers = ()) -> Iterator[Self]:
-        """Run the model without some heads and layers until the end of a `with` block.
+    def without(self, heads: Heads = (), layers: Layers = (), parts: Collection[str] = ()) -> Iterator[Self]:
+        """Run the model without some heads, layers or parts until the end of a `with` block.
 
         model.without(heads={"encoder.0.self": [1], "decoder.1.cross": [0]}, layers={"encoder.2"})
 
         The output of a head is zero before the output projection; a layer hands on its input unchanged. A model with
-        one stack takes pairs (layer, head) and numbers of layers too.
+        one stack takes pairs (layer, head) and numbers of layers too. `parts` are positions, residual or feedforward.
         """
         if self._engine_name in EXPORTED_ENGINES:
             problem = f"the engine {self._engine_name} cannot switch off heads and layers"
@@ -420,7 +420,7 @@ class Model:
         engine = self.__dict__.pop("engine", None)  # a fast engine has weights of its own
         with ExitStack() as stack:
             for model in self.models:
-                stack.enter_context(without(model, heads, layers))
+                stack.enter_context(without(model, heads, layers, parts))
             try:
                 yield self
             finally:

@@ -1,4 +1,4 @@
-"""Look into a model from outside: record its activations by name, and switch off heads and layers.
+"""Look into a model from outside: record its activations by name, and switch off heads, layers and other parts.
 
     encoder.input               what enters the first layer: embeddings with positions
     encoder.0.self.query        (B, H, T, K); key and value too, as the score uses them
@@ -27,15 +27,16 @@ from torch import Tensor, nn
 
 from regard.attention.attend import masked_softmax
 from regard.attention.layouts import Layout, PaddedPattern
-from regard.attention.multihead import MultiHeadAttention
+from regard.attention.multihead import MultiHeadAttention, unrotated
 from regard.attention.recurrent_attention import AttentionOutput, SourceAttention
 from regard.attention.scores import scaled_dot
 from regard.config import nearest
 from regard.errors import UserError
 from regard.layers import convolution
-from regard.layers.blocks import DecoderLayer, EncoderLayer, TransformerStack
+from regard.layers.blocks import DecoderLayer, EncoderLayer, FeedForward, TransformerStack
 from regard.layers.embeddings import OutputProjection
-from regard.layers.residual import Residual
+from regard.layers.positions import NoPositions, Positions
+from regard.layers.residual import NoSublayer, Residual
 from regard.models.pooling import AttentivePooler
 from regard.tasks.base import Prediction
 
@@ -180,13 +181,19 @@ def attention_values(module: nn.Module, inputs: tuple[Any, ...], output: object)
             yield "heads", weights @ v
 
 
-# ---- heads and layers switched off -----------------------------------------------------------------------------------
+# ---- heads, layers and parts switched off ----------------------------------------------------------------------------
+
+
+def count_heads(model: nn.Module) -> dict[str, int]:
+    """The number of heads of each attention by its name, for example "decoder.0.cross"."""
+    found = ((name, module) for name, module in module_names(model).items() if isinstance(module, Attention))
+    return {name: module.num_heads if isinstance(module, MultiHeadAttention) else 1 for name, module in found}
 
 
 @contextmanager
-def without(model: nn.Module, heads: Heads, layers: Layers) -> Iterator[None]:
-    """Run a model without some heads and layers until the end of the block. The output of a head is zero before the
-    output projection. A layer hands on its input unchanged."""
+def without(model: nn.Module, heads: Heads, layers: Layers, parts: Collection[str] = ()) -> Iterator[None]:
+    """Run a model without some heads, layers and parts until the end of the block. The output of a head is zero before
+    the output projection. A layer hands on its input unchanged. Parts are those in `PARTS`."""
     names = module_names(model)
     attentions = {name: module for name, module in names.items() if isinstance(module, Attention)}
     blocks = {name: module for name, module in names.items() if isinstance(module, Layer)}
@@ -196,13 +203,44 @@ def without(model: nn.Module, heads: Heads, layers: Layers) -> Iterator[None]:
         by_name.setdefault(find(name, attentions, "attention"), set()).update(numbers)
     with ExitStack() as stack:
         for name, numbers in by_name.items():
-            attention = attentions[name]
-            count = attention.num_heads if isinstance(attention, MultiHeadAttention) else 1
+            attention, count = attentions[name], count_heads(model)[name]
             for number in numbers - set(range(count)):
                 raise invalid(f"{name} has {count} heads, from 0 to {count - 1}, and no head {number}", "heads")
             stack.callback(switch_off_heads(attention, sorted(numbers)))
         for layer in layers:
             stack.enter_context(skipped(blocks[find(layer, blocks, "layer")]))
+        for part in parts:
+            for module in find_parts(model, part):
+                stack.enter_context(switched_off(module))
+        yield
+
+
+PARTS = {"positions": Positions | MultiHeadAttention, "residual": Residual, "feedforward": FeedForward}
+
+
+def find_parts(model: nn.Module, part: str) -> list[nn.Module]:
+    """The modules of a part; a UserError if the model has none."""
+    if part not in PARTS:
+        raise invalid(f"there is no part {part!r}; choose one of {', '.join(PARTS)}", "parts")
+    found: list[nn.Module] = [module for module in model.modules() if isinstance(module, PARTS[part])]
+    if all(isinstance(module, MultiHeadAttention | NoPositions | NoSublayer) for module in found):
+        raise invalid(f"the model has no {part} that can be switched off", "parts")
+    return found
+
+
+@contextmanager
+def switched_off(module: nn.Module) -> Iterator[None]:
+    """Let a residual connection add nothing, an attention know no positions, and any other module give zeros."""
+    with ExitStack() as stack:
+        if isinstance(module, Residual):
+            post = module.post
+            stack.enter_context(replaced(module, "post", lambda x, *rest: post(torch.zeros_like(x), *rest)))
+        elif isinstance(module, MultiHeadAttention):
+            stack.enter_context(replaced(module, "rotate", unrotated))
+            if module.scored_attention is not None:
+                stack.enter_context(replaced(module.scored_attention, "position_bias", None))
+        else:
+            stack.callback(module.register_forward_hook(lambda *event: torch.zeros_like(event[2])).remove)
         yield
 
 
@@ -255,7 +293,7 @@ def skipped(layer: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def replaced(module: nn.Module, method: str, function: Callable[..., object]) -> Iterator[None]:
+def replaced(module: nn.Module, method: str, function: Callable[..., object] | None) -> Iterator[None]:
     """Replace a method of one module until the end of the block; an earlier replacement comes back."""
     before = vars(module).get(method)
     object.__setattr__(module, method, function)
