@@ -90,6 +90,13 @@ def test_every_test_that_proves_a_claim_exists() -> None:
             assert name in functions[file], f"{claim.key}: {claim.test} does not exist"
 
 
+def test_every_page_to_read_on_exists_in_both_languages() -> None:
+    pages = {claim.page for claim in all_claims() if claim.page}
+    assert len(pages) > 20
+    for page in pages:
+        assert all((ROOT / "docs" / f"{page}{ending}").is_file() for ending in (".md", ".zh.md")), page
+
+
 def test_claims_are_complete_in_both_languages() -> None:
     keys = Counter(claim.key for claim in all_claims())
     assert max(keys.values()) == 1 and len(keys) >= 120

@@ -10,6 +10,7 @@
     expect = ["confirmed", "accuracy[both neighbours][2] > accuracy[both neighbours][1]"]
     test = "tests/attention/test_attend.py::test_masks"
     reference = "Vaswani et al. 2017, section 3.2.2"
+    page = "ideas/multi-head"           # a page in docs to read on, if there is one
 
 An experiment judges its own hypothesis, which may be stronger, weaker or about something else than a claim. `expect`
 says what its result must be for the verdict on the claim: its verdict, the verdict on one of its findings
@@ -67,6 +68,7 @@ class Claim:
     expect: list[str] = field(default_factory=list)
     test: str = ""
     reference: str = ""
+    page: str = ""
 
     @property
     def places(self) -> list[str]:
