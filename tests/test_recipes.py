@@ -79,7 +79,10 @@ def write_documents(values: SettingsTable, folder: Path) -> None:
     (folder / "small.txt").write_text(text, encoding="utf-8")
     values["model"] |= {"d_model": 32, "num_heads": 2, "d_ff": 32, "layers": 1}
     values["training"] |= SMALL_TRAINING
-    values["data"] |= {split: values["data"][split] | {"file": "small.txt"} for split in SPLITS} | {"max_length": 32}
+    values.pop("start_from", None)
+    train = values["data"]["train"]
+    source = (train if isinstance(train, dict) else {"boundary": "heading"}) | {"file": "small.txt"}
+    values["data"] |= dict.fromkeys(SPLITS, source) | {"max_length": 32, "hold_out": 0.0}
 
 
 def write_labelled(values: SettingsTable, folder: Path) -> None:

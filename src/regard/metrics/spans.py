@@ -21,6 +21,7 @@ both with the scores of the package seqeval:
     strict_entities   what is not complete is no entity: mode="strict", scheme=IOB2, IOBES or BILOU in seqeval
 """
 
+import math
 import re
 import string
 from collections import Counter
@@ -205,6 +206,25 @@ def answer_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dic
             total = sum(value for value, member in zip(values, members, strict=True) if member)
             scores[f"{key} {group}".strip()] = Score(name, 100.0 * total / count, signature)
     return scores
+
+
+def best_threshold(margins: Sequence[float], right: Sequence[float], answerable: Sequence[bool]) -> tuple[float, float]:
+    """The threshold with the highest mean score, and this score (the search of the official script of SQuAD 2.0).
+
+    margins      how much better no answer is than the best answer; a question is answered if its margin + threshold < 0
+    right        the score of each best answer; not answering scores 1 if there is no answer, else 0
+    answerable   True for questions with an answer
+    """
+    order = sorted(range(len(margins)), key=margins.__getitem__)
+    score = best = float(sum(not has for has in answerable))  # nothing is answered
+    limit = -math.inf
+    for number, index in enumerate(order):
+        score += right[index] - (not answerable[index])
+        is_last = number + 1 == len(order) or margins[order[number + 1]] > margins[index]
+        if is_last and score > best:
+            following = margins[order[number + 1]] if number + 1 < len(order) else margins[index] + 1
+            best, limit = score, (margins[index] + following) / 2
+    return -limit, best / len(margins)
 
 
 def _accepted(golds: Sequence[str]) -> list[str]:

@@ -35,11 +35,11 @@ from regard.losses.crossentropy import Loss
 from regard.messages import Message
 from regard.metrics.score import Score
 from regard.metrics.significance import Scorer, mean_scorer
-from regard.metrics.spans import answer_exact, answer_f1, answer_scores
+from regard.metrics.spans import answer_exact, answer_f1, answer_scores, best_threshold
 from regard.models.pooling import expand_segments, lengths, not_padding, segment_max, segment_sum
 from regard.tasks.base import AnyTask, Example, Exchange, Prediction
 from regard.tasks.checks import ExpectedLoss
-from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, split_columns
+from regard.tasks.inputs import CHUNK_EXAMPLES, check_count, check_number, split_columns
 from regard.tasks.labelled import Labelled, LabelledChecks, LabelledRecipe, is_recurrent
 from regard.tasks.spans import ContextWindow, best_spans, span_scores, token_span, window_starts
 from regard.tasks.tables import confident_errors
@@ -91,6 +91,8 @@ class AnsweringChecks(LabelledChecks["Answering"]):
 class Answering(Labelled[AnsweringRecipe]):
     """{"question", "context"} -> {"answer", "start", "end", "score", "probability", "nbest"}.
 
+    If some training questions have no answer, "no_answer_score" is the score of no answer minus that of the best one.
+
     The answer is context[start:end], empty if there is none. Probabilities are over all spans; the authors' program
     normalises over the twenty best.
     """
@@ -105,7 +107,8 @@ class Answering(Labelled[AnsweringRecipe]):
     name = "answering"
     exchange = Exchange("logits", "question-answering", QUESTION_ANSWERING)
     title = "the words of a text that answer a question"
-    options = ("nbest",)
+    options = ("nbest", "threshold")
+    optional_outputs = ("truncated", "no_answer_score")
     recipe_type = AnsweringRecipe
     pooled = False
     head_dropout = False
@@ -178,16 +181,19 @@ class Answering(Labelled[AnsweringRecipe]):
         if self.no_answer or not answers:
             none = torch.stack([row[0].sum() for row in logits]).amin(0, keepdim=True) + self.threshold
             answers, every = [*answers, (NO_ANSWER_SPAN, float(none))], torch.cat([every, none])
+        margin = {"no_answer_score": float(none) - self.threshold - found[0].score} if self.no_answer and found else {}
         log_z = float(every.logsumexp(0))
         nbest = [
             {"answer": context[start:end], "start": start, "end": end, "score": z, "probability": exp(z - log_z)}
             for (start, end), z in sorted(answers, key=lambda item: -item[1])[: self.nbest]
         ]
-        return nbest[0] | {"nbest": nbest}
+        return nbest[0] | {"nbest": nbest} | margin
 
     def configure(self, **options: object) -> Self:
-        nbest = options.pop("nbest", None)
+        nbest, threshold = options.pop("nbest", None), options.pop("threshold", None)
         task = super().configure(**options)
+        if threshold is not None:
+            task = replace(task, threshold=check_number("threshold", threshold))
         return task if nbest is None else replace(task, nbest=check_count("nbest", nbest), show_nbest=True)
 
     def output(self, prediction: Prediction) -> Prediction:
@@ -200,7 +206,16 @@ class Answering(Labelled[AnsweringRecipe]):
         return super().parse(value, where)
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, Score]:
-        return answer_scores([item["answer"] for item in predictions], [gold_texts(item) for item in examples])
+        golds = [gold_texts(item) for item in examples]
+        scores = answer_scores([item["answer"] for item in predictions], golds)
+        margins: list[float] = [item["no_answer_score"] for item in predictions if "no_answer_score" in item]
+        if len(margins) < len(predictions) or all(map(any, golds)):
+            return scores
+        best = [next((one["answer"] for one in item["nbest"] if one["answer"]), "") for item in predictions]
+        right = [answer_f1(*pair) if any(pair[1]) else 0.0 for pair in zip(best, golds, strict=True)]
+        threshold, value = best_threshold(margins, right, [any(gold) for gold in golds])
+        signature = Message("with threshold = {threshold:.3f}, chosen on these questions", threshold=threshold)
+        return scores | {"best f1": Score("best F1", 100 * value, signature)}
 
     def scorer(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Scorer:
         return mean_scorer([self.correct(*pair) for pair in zip(examples, predictions, strict=True)])

@@ -7,6 +7,7 @@ and characters of a chunk.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -66,6 +67,14 @@ def check_count(name: str, value: object) -> int:
         problem = f"{option_names([name])} is below 1: {value}"
         raise UserError(problem, "set it to 1 or more", code="invalid-option", where=name)
     return value
+
+
+def check_number(name: str, value: object) -> float:
+    """The value of an option that is any finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        problem = f"{option_names([name])} is not a finite number: {value}"
+        raise UserError(problem, "set it to a number, e.g. 0.5", code="invalid-option", where=name)
+    return float(value)
 
 
 def missing_key(key: str, fields: Fields, where: str) -> UserError:

@@ -200,7 +200,7 @@ class Labelled(Task[L, Inputs]):
     head_dropout: ClassVar[bool] = True
     has_named_labels: ClassVar[bool] = True
     """True if labels that are strings have an output of the head each."""
-    optional_outputs = ("truncated",)
+    optional_outputs: ClassVar[tuple[str, ...]] = ("truncated",)
     checks: ClassVar[DoctorHooks[Any, Inputs]] = LabelledChecks()
 
     @property
