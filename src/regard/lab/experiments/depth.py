@@ -93,6 +93,7 @@ def class_loss(model: nn.Module, batch: ToyTensors) -> Loss:
     return cross_entropy(model(batch["x"]), batch["labels"], ignore=-1)
 
 
+@torch.no_grad()
 def added_identity(seed: int, residual: bool) -> float:
     """The largest change of an MLP's output when layers are added whose weights are all zero."""
     seeded(seed, "weights")
