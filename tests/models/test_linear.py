@@ -1,5 +1,6 @@
 """Linear models of a bag of words: W x + b, the minima of Newton's method and the normal equations, and evidence."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,6 +121,8 @@ def test_commands(tmp_path: Path) -> None:
     inspected = regard("inspect", run, "a lovely film", "--json")
     assert inspected.status == 0 and '"evidence"' in inspected.out, inspected.err
     assert "evidence for each class" in regard("inspect", run, "a lovely film").out
+    predicted = regard("predict", run, "a lovely film", "--json")
+    assert predicted.status == 0 and '"label": "good"' in predicted.out, predicted.out
     for command, code in (
         (("export", run, "--folder", tmp_path / "x"), "unsupported-model"),
         (("export", run, "--to", "torch-export", "--folder", tmp_path / "x"), "unsupported-model"),
@@ -130,6 +133,15 @@ def test_commands(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
     again = regard("train", tmp_path / "classification-linear.toml", f"start_from={run}", "--folder", tmp_path / "b")
     assert again.status == 0, again.err
+
+
+def test_a_number_for_a_text(tmp_path: Path) -> None:
+    """Linear regression learns the scores of words; its evidence is inspected too."""
+    run = train_run(tmp_path, "regression", "linear", {"training.learning_rate": 0.05})
+    evaluated = regard("evaluate", run, "--json")
+    scores = {item["name"]: item["value"] for item in json.loads(evaluated.out)["scores"]}
+    assert max(scores.values()) > 90, scores
+    assert '"score"' in regard("inspect", run, "a lovely film", "--json").out
 
 
 def test_tasks_with_a_label_for_each_token_refuse_it(tmp_path: Path) -> None:
