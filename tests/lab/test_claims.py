@@ -79,6 +79,10 @@ def test_results_agree_with_the_verdicts_on_claims() -> None:
     assert unmet == {}
 
 
+def test_every_experiment_proves_a_claim() -> None:
+    assert {claim.experiment for claim in all_claims() if claim.experiment} == all_experiments().keys()
+
+
 def test_every_test_that_proves_a_claim_exists() -> None:
     functions: dict[str, set[str]] = {}
     for claim in all_claims():
