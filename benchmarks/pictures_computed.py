@@ -4,7 +4,7 @@ T queries, S keys, D model, H heads, K head size.
 """
 
 import torch
-from benchmarks.charts import chart_svg
+from benchmarks.charts import bars_svg, chart_svg
 from torch import Tensor
 
 from regard.attention.attend import causal_mask, window_mask
@@ -14,8 +14,12 @@ from regard.attention.recurrent_attention import gaussian, local_window, monoton
 from regard.attention.scoring import SCORINGS
 from regard.data.builtin import dependency_example
 from regard.data.dialogues import pairs
+from regard.ladder.measuring import model_flops, parameters_without_embeddings
 from regard.layers.positions import LinearBias, RelativeVectors, Rotary, sinusoid
 from regard.layers.recurrent import RecurrentLayer
+from regard.tasks.operations import model_on_meta
+from regard.tasks.planned import planned_task
+from regard.tasks.registry import load_recipe
 from regard.trees import linearize, parsed
 from regard.viz.arcs import arcs_svg
 from regard.viz.svg import Panel, panels_svg
@@ -143,6 +147,24 @@ def tags() -> str:
     return tree_svg(with_tags(tree), " ".join(linearize(tree, "tags")))
 
 
+def cost() -> str:
+    """The training cost of table 2 in Vaswani et al. 2017, and 6 N D for our recipes of the same models."""
+    bars = {name: {"time on the hardware": value} for name, value in (("GNMT", 23), ("ConvS2S", 9.6), ("MoE", 20))}
+    for size, paper in (("base", 3.3), ("big", 23)):
+        bars[f"Transformer {size}"] = {
+            "time on the hardware": paper,
+            "6 N D": recipe_flops(f"wmt14-en-de-{size}") / 1e18,
+        }
+    return bars_svg(bars, "Training cost, English to German, 10^18 FLOP", log=True)
+
+
+def recipe_flops(name: str) -> float:
+    """6 N D for all steps of a recipe; D are the target tokens of a full batch in every step."""
+    recipe = load_recipe(name)
+    parameters = parameters_without_embeddings(model_on_meta(planned_task(recipe, [])))
+    return model_flops(parameters, recipe.training.max_steps * recipe.training.batch_tokens)
+
+
 def dependencies() -> str:
     """A sentence of the small grammar with the head of each word."""
     (tree,) = parsed([LETTER])
@@ -151,5 +173,6 @@ def dependencies() -> str:
 
 
 DRAWINGS = {
-    make.__name__: make for make in (scores, local, masks, recurrent, positions, chat, parsing, tags, dependencies)
+    make.__name__: make
+    for make in (scores, local, masks, recurrent, positions, chat, parsing, tags, cost, dependencies)
 }

@@ -24,6 +24,7 @@ RECIPES = shipped_recipes()
 LANGUAGE_MODELS = ("ngram", "markov", "rnn", "gru", "lstm", "transformer", "lstm-bpe", "lstm-char")
 EXPECTED = {
     "dates", "numbers", "multi30k-en-de", "tatoeba-en-de", "wmt14-en-de-base", "wmt14-en-de-big",
+    "wmt14-en-fr-base", "wmt14-en-fr-big",
     *(f"wikitext-2-{model}" for model in (*LANGUAGE_MODELS, "bert", "bert-small")),
 }  # fmt: skip
 SPLITS = ("train", "valid", "test")
