@@ -380,3 +380,25 @@ def test_the_architecture_in_both_languages(open_page: OpenPage, served: Served)
     assert f"{shown.parameters:,} parameters" in texts and "cross-attention" in texts
     page.click("[data-lang=zh]")
     page.wait_for_selector(".picture text:has-text('交叉注意力')")
+
+
+@pytest.mark.parametrize(("language", "label"), [("en", "Switch this head off"), ("zh", "关闭这个头")])
+def test_a_head_is_switched_off_by_a_click(open_page: OpenPage, served: Served, language: str, label: str) -> None:
+    page, model = open_page(), served.models["numbers"]
+    page.click(f"[data-lang={language}]")
+    type_text(page)
+    whole = page.inner_text("#output")
+    for head in (0, 1):
+        page.locator(".overview tbody tr").nth(0).locator(".thumb").nth(head).click()
+        assert page.inner_text("#switch-head") == label
+        with page.expect_response("**/page/predict") as answered:
+            page.click("#switch-head")
+        assert answered.value.request.post_data_json["off"] == [f"cross/0/{n}" for n in range(head + 1)]
+        page.wait_for_selector(f".overview tbody tr:nth-child(1) td:nth-child({head + 2}) .thumb.off")
+    with model.without(heads={"decoder.0.cross": [0, 1]}):
+        expected = model.predict(SENTENCE, nbest=4)["translation"]
+    assert expected != whole
+    page.wait_for_function("text => document.querySelector('#output').innerText === text", arg=expected)
+    page.click("#all-heads-on")
+    page.wait_for_function("text => document.querySelector('#output').innerText === text", arg=whole)
+    assert page.locator(".thumb.off").count() == 0

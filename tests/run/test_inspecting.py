@@ -18,6 +18,7 @@ from regard.run.page_data import (
     curves_json,
     form_fields,
     head_json,
+    named_heads,
     prediction_json,
     run_json,
     texts_json,
@@ -198,3 +199,15 @@ def test_runs_without_a_next_token(classifier: Model, tiny_run: TinyRun) -> None
         with pytest.raises(UserError) as error:
             next_tokens(other, "the cat")
         assert error.value.code == "wrong-task"
+
+
+def test_a_prediction_without_heads(model: Model) -> None:
+    off = [f"cross/{layer}/{head}" for layer in range(2) for head in range(2)]
+    with model.without(heads={"decoder.0.cross": [0, 1], "decoder.1.cross": [0, 1]}):
+        expected = prediction_json(model, SENTENCE)
+    found = prediction_json(model, SENTENCE, off=off)
+    assert found["output"] == expected["output"] and found["maps"] == expected["maps"]
+    assert found["output"] != prediction_json(model, SENTENCE)["output"]
+    assert named_heads(model, ["encoder/0/1", "decoder/1/0"]) == {"encoder.0.self": [1], "decoder.1.self": [0]}
+    with pytest.raises(UserError, match="no head"):
+        named_heads(model, ["cross/2/0"])

@@ -20,6 +20,7 @@ from regard.run import report
 from regard.run.alignment import align
 from regard.run.inspecting import Inspection, SearchTree, has_beam, inspect_attention, inspect_beam, predicts_next
 from regard.run.model import Explanation, Input, Model, Translator
+from regard.run.recording import count_heads
 from regard.run.report import Record
 from regard.run_files import METRICS
 from regard.tasks.operations import empty_prediction
@@ -96,9 +97,25 @@ def nbest_options(model: Model) -> JsonObject:
     return {"nbest": min(width, SHOWN_HYPOTHESES)} if width > 1 and model.task.languages is not None else {}
 
 
-def prediction_json(model: Model, value: Input, chosen: int = 0) -> JsonObject:
+def named_heads(model: Model, off: Sequence[str]) -> dict[str, list[int]]:
+    """Heads of maps, "cross/0/1" for layer 0 and head 1 of cross-attention, by the names that `Model.without` takes."""
+    counts, heads = count_heads(model.model), dict[str, list[int]]()
+    for each in off:
+        kind, layer, head = each.split("/")
+        names = [name for name in counts if name.endswith("cross") == (kind == "cross")]
+        names = [name for name in names if kind == "cross" or name.startswith(kind)] or names
+        if int(layer) >= len(names) or int(head) >= counts[names[int(layer)]]:
+            raise UserError(f"there is no head {each}", "choose a head of a map", code="invalid-option", where="off")
+        heads.setdefault(names[int(layer)], []).append(int(head))
+    return heads
+
+
+def prediction_json(model: Model, value: Input, chosen: int = 0, off: Sequence[str] = ()) -> JsonObject:
     """A prediction in its own form, its best alternatives, and its attention maps, those of alternative `chosen`.
-    `problem` says why there are no maps, if the text is too long for them."""
+    `problem` says why there are no maps, if the text is too long for them. Heads in `off` are switched off."""
+    if off:
+        with model.without(heads=named_heads(model, off)):
+            return prediction_json(model, value, chosen)
     options = nbest_options(model)
     problem = None
     try:

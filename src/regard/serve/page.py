@@ -40,6 +40,8 @@ MAX_WIDTH = 10
 FOREVER = "public, max-age=31536000, immutable"
 
 RunName = Annotated[str, Field(max_length=200)]
+HeadName = Annotated[str, Field(pattern=r"^\w{1,50}/\d{1,4}/\d{1,4}$")]
+"""One head of a map, "cross/0/1": layers and heads count from 0."""
 Example = str | JsonObject
 
 
@@ -59,11 +61,12 @@ class TranslateText(Body):
 
 
 class PredictExample(Body):
-    """An example of a run; the attention is that of alternative `chosen`, from 0."""
+    """An example of a run; the attention is that of alternative `chosen`, from 0; heads in `off` are switched off."""
 
     run: RunName
     example: Example
     chosen: int = Field(0, ge=0, le=page_data.SHOWN_HYPOTHESES)
+    off: list[HeadName] = Field([], max_length=1000)
 
 
 class Head(PredictExample):
@@ -170,7 +173,8 @@ def view_routes(service: Service, settings: ServeSettings) -> APIRouter:
     async def predict(body: PredictExample) -> JsonObject:
         """Predict one example, with its attention."""
         check_inputs([body.example], settings)
-        return await call(service, body.run, lambda model: page_data.prediction_json(model, body.example, body.chosen))
+        given = body.example, body.chosen, body.off
+        return await call(service, body.run, lambda model: page_data.prediction_json(model, *given))
 
     @router.post("/head")
     async def head(body: Head) -> JsonObject:

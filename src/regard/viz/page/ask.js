@@ -74,7 +74,7 @@ function runChooser() {
 function chooseRun(run, state = {}) {
   const { run: _, from = "", to = app.target, tab = app.tab, ...inputs } = state;
   Object.assign(app, { run, other: "", source: run.directions.some(([code]) => code === from) ? from : "", target: to, tab, inputs: { ...app.inputs, ...inputs }, sentence: 0, chosen: 0, translated: null, result: null, tree: null, problem: "" });
-  Object.assign(explorer, { row: null, column: null, layer: MEAN, head: MEAN });
+  Object.assign(explorer, { row: null, column: null, layer: MEAN, head: MEAN, off: new Set() });
   settleLanguages();
   if (run.task === "translation" && !app.inputs.src) app.inputs.src = startText();
   remember("run", run.name);
@@ -110,9 +110,9 @@ async function inspect() {
   const example = exampleWith(app.prefix);
   showBusy(example !== null);
   try {
-    const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen });
+    const result = example === null ? null : await ask("predict", "predict", { run: app.run.name, example, chosen: app.chosen, off: [...explorer.off] });
     if (result === null && example !== null) return;
-    if (app.prefix) app.translated = { ...app.translated, text: result.output[0], links: [] };
+    if (app.translated && result && (app.prefix || explorer.off.size)) app.translated = { ...app.translated, text: result.output[0], links: [] };
     Object.assign(app, { result, asked: example?.src || example, tree: null, trouble: "" });
     DATA.examples = result ? [{ source: result.input, reference: "", output: "", correct: null, maps: result.maps }] : [];
     explorer.example = 0;

@@ -4,6 +4,7 @@ const MEAN = -1; // in place of a head: the mean of a layer's heads; in place of
 const VIEWS = { matrix: matrixView, lines: linesView, sentence: sentenceView };
 const explorer = {
   example: 0, kind: "cross", layer: MEAN, head: MEAN, view: "matrix", lifted: false, row: null, column: null,
+  off: new Set(), switches: () => null, // heads that are switched off, and the controls for it, on a served page
 };
 
 function drawAttention(parent) {
@@ -17,7 +18,7 @@ function drawAttention(parent) {
   const meaning = say(has("about_", map.name) ? `about_${map.name}` : "about_other");
   refill(parent, make("h2", {}, say("attention")), make("p", { class: "about" }, say("attention_about")),
     controls(parent, shown), make("p", { class: "meaning" }, meaning),
-    make("div", { class: "explorer" }, overview(map, parent), stage));
+    make("div", { class: "explorer" }, make("div", {}, overview(map, parent), explorer.switches()), stage));
   drawStage(stage, map);
 }
 
@@ -110,7 +111,8 @@ function overview(map, parent) {
     paintSmall(canvas, sheet);
     const name = headName(map, layer, head);
     const chosen = explorer.layer === layer && explorer.head === head;
-    const button = make("button", { type: "button", class: "thumb", "aria-label": name, tabindex: chosen ? 0 : -1,
+    const off = explorer.off.has(`${map.name}/${layer}/${head}`);
+    const button = make("button", { type: "button", class: off ? "thumb off" : "thumb", "aria-label": name, tabindex: chosen ? 0 : -1,
       title: `${name}\n${say("spread", { number: spread(sheet).toFixed(1), count: map.columns.length })}`,
       "aria-pressed": String(chosen),
       onclick: () => {
@@ -120,6 +122,7 @@ function overview(map, parent) {
           each.tabIndex = each === button ? 0 : -1;
         }
         drawStage(parent.querySelector(".stage"), map);
+        parent.querySelector("#head-switch")?.replaceWith(explorer.switches());
       } }, canvas);
     return button;
   };
