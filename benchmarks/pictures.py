@@ -26,21 +26,24 @@ from benchmarks.pictures_reading import Reading
 
 from regard.attention.layouts import Padded, Tokens
 from regard.data.alignments import gold, unit_links, units
+from regard.data.audio import read_frames
 from regard.data.builtin import quantities
 from regard.engines.mask_predict import argmax_words, least_likely, masked_target
 from regard.files import write_text
 from regard.metrics.alignment import pool_words
-from regard.reading import read_json
+from regard.reading import read_json, read_text
 from regard.recipe import Recipe
 from regard.run.alignment import AlignmentHead, cross_attentions, encode_pairs
 from regard.run.model import Model, Translator
 from regard.run.train import train
 from regard.run_files import RECIPE
-from regard.tasks.registry import build_recipe
+from regard.tasks.registry import build_recipe, load_recipe
 from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS
 from regard.viz.svg import Panel, panels_svg
 
+RACE = "small-numbers --race --steps 600"
+RECORDING = "tones:1:3 0 3"
 LADDER = "numbers text.vocab_size=340 --steps 300"
 NUMBER = 45_683  # of the test part: no model has seen it
 SOURCE = "forty-five thousand, six hundred and eighty-three"
@@ -168,6 +171,34 @@ class Studio:
         bars = {row["title"]: {"exact match, %": row["exact"][0]} for row in self.ladder["rows"]}
         return bars_svg(bars, "Correct numbers, %")
 
+    def race(self) -> str:
+        """Three models over training time and over operations; they are trained first if needed."""
+        path = self.folder / "race" / "race.svg"
+        if not path.exists():
+            command = [sys.executable, "-m", "regard", "ladder", *RACE.split(), "--folder", str(path.parent)]
+            subprocess.run(command, check=True)
+        return read_text(path)
+
+    def features(self) -> str:
+        """A recording as a model reads it, where a decoder looks for each word, and the alignment of CTC."""
+        maps = {}
+        for recipe in ("small-tones", "small-tones-ctc"):
+            folder = self.folder / recipe
+            if not any(folder.glob("checkpoints/*")):
+                train(load_recipe(recipe), folder, resume=(folder / RECIPE).exists(), report=lambda _: None)
+            model = Model.load(folder)
+            maps[recipe] = model.explain(RECORDING).maps[-1]
+        cross, aligned = maps.values()
+        frames = read_frames({"audio": RECORDING}, model.run.recipe.data)[::4].T[::-1]  # high bands above
+        times, low = list(cross.columns), frames.min()
+        bands = ["4kHz", *[""] * (len(frames) - 2), "0"]
+        panels = [
+            Panel((frames - low) / (frames.max() - low), bands, times, "the recording: features over time, in seconds"),
+            Panel(np.asarray(cross.weights)[0].mean(axis=0), cross.rows, times, "attention, mean of 4 heads"),
+            Panel(np.asarray(aligned.weights)[0, 0].T, list(aligned.columns), times, "CTC, the alignment"),
+        ]
+        return panels_svg(panels, 1)
+
     def language(self) -> str:
         """Bits per character of the German number words."""
         return bars_svg({name: {"bits": self.bits(name)} for name in LANGUAGE}, "Bits per character, numbers in German")
@@ -222,6 +253,8 @@ def drawings(studio: Studio) -> dict[str, Callable[[], str]]:
         "alignment": studio.alignment,
         "errors": studio.errors,
         "ladder": studio.variants,
+        "race": studio.race,
+        "features": studio.features,
         "language": studio.language,
         "restricted": studio.restricted,
         **Reading(studio.folder).drawings(),

@@ -15,7 +15,7 @@ IDEAS = ROOT / "docs" / "ideas"
 NAMES = (
     "language", "recurrent", "additive", "multiplicative", "scores", "local", "hard", "alignment", "convolutional",
     "multi-head", "positions", "restricted", "masked", "pooling", "bert", "pretraining", "fine-tuning", "chat",
-    "parsing", "dependencies", "ladder", "cost",
+    "parsing", "dependencies", "features", "ladder", "cost",
 )  # fmt: skip
 PAGES = [IDEAS / f"{name}{ending}" for name in NAMES for ending in (".md", ".zh.md")]
 INDEXES = [IDEAS / "README.md", IDEAS / "README.zh.md"]

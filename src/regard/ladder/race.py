@@ -48,6 +48,11 @@ class Race:
     curves: dict[str, list[RacePoint]]
 
     @property
+    def name(self) -> str:
+        """The metric for people, e.g. BLEU or exact match."""
+        return column_title(self.monitor).replace("_", " ")
+
+    @property
     def levels(self) -> list[float]:
         """Scores that every variant reaches, the easiest first."""
         lower = self.monitor in LOWER_IS_BETTER
@@ -62,8 +67,8 @@ class Race:
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Column titles, and for each variant the seconds and TFLOP to every level."""
-        titles = [f"{name} ≥ {level:.3g}" if self.monitor not in LOWER_IS_BETTER else f"{name} ≤ {level:.3g}"
-                  for level in self.levels for name in [column_title(self.monitor)]]  # fmt: skip
+        sign = "≤" if self.monitor in LOWER_IS_BETTER else "≥"
+        titles = [f"{self.name} {sign} {level:.3g}" for level in self.levels]
         rows = []
         for title in self.curves:
             points = [self.reached(title, level) for level in self.levels]
@@ -79,7 +84,7 @@ class Race:
                 localize(title, chinese): [Point(getattr(p, name) / unit, p.score, p.spread) for p in curve]
                 for title, curve in self.curves.items()
             }
-            title = localize(Message("{score} over {x}", score=column_title(self.monitor), x=x), chinese)
+            title = localize(Message("{score} over {x}", score=self.name, x=x), chinese)
             return Plot(series, title, localize(x, chinese))
 
         seconds, flops = Message("training time in seconds"), Message("training operations in TFLOP")
