@@ -52,6 +52,7 @@ from regard.models.bert import BertSettings as BertSettings
 from regard.models.convolutional import Convolutional as Convolutional
 from regard.models.convolutional import ConvolutionalSettings as ConvolutionalSettings
 from regard.models.convolutional import ConvolutionalState as ConvolutionalState
+from regard.models.language_recurrent import RecurrentLanguageSettings as RecurrentLanguageSettings
 from regard.models.masked import MaskedSettings as MaskedSettings
 from regard.models.masked import MaskedTransformer as MaskedTransformer
 from regard.models.recurrent import RecurrentModel as RecurrentModel
@@ -61,6 +62,8 @@ from regard.models.recurrent_decoders import RecurrentDecoderState as RecurrentD
 from regard.models.settings import ModelSettings as ModelSettings
 from regard.models.text_encoder import ElmoEncoder as ElmoEncoder
 from regard.models.text_encoder import ElmoEncoderSettings as ElmoEncoderSettings
+from regard.models.text_encoder import LeftToRightEncoder as LeftToRightEncoder
+from regard.models.text_encoder import LeftToRightSettings as LeftToRightSettings
 from regard.models.text_encoder import RecurrentEncoder as RecurrentEncoder
 from regard.models.text_encoder import RecurrentEncoderSettings as RecurrentEncoderSettings
 from regard.models.text_encoder import TransformerEncoder as TransformerEncoder

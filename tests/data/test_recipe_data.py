@@ -33,6 +33,12 @@ AG_READ = {
 MRPC = '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t70\t71\tHe , " the one " .\tHim .\n'
 MRPC_READ = {"text": 'He , " the one " .', "pair": "Him .", "label": "same"}
 RTE = "index\tsentence1\tsentence2\tlabel\n0\tIt rains.\tIt is wet.\tentailment\n"
+MNLI_COLUMNS = (
+    "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse", "sentence1_parse",
+    "sentence2_parse", "sentence1", "sentence2", "label1", "gold_label",
+)  # fmt: skip
+MNLI_ROW = ("0", "1n", "1", "fiction", "( It )", "( It )", "(S)", "(S)", "It rains.", "It is dry.", "neutral")
+MNLI = "\t".join(MNLI_COLUMNS) + "\n" + "\t".join((*MNLI_ROW, "contradiction")) + "\n"
 STSB = (
     "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
     "0\tmain-captions\tMSRvid\t2012test\t0001\tnone\tnone\tA plane.\tAn air plane.\t3.800\n"
@@ -48,6 +54,12 @@ QAMR = "W:1:8\t3 4\t76\t0\t3\tHow many?\t0 1\t261:0\t60:0 1\n"
 QAMR_ANSWERS = [{"text": "Each of", "start": 0}, {"text": "Each", "start": 0}]
 XQUAD = {"id": "x", "question": "How many?", "answers": [{"text": "308", "answer_start": 13}]}
 ARTICLES = {"data": [{"paragraphs": [{"context": "They gave up 308 points.", "qas": [XQUAD]}]}], "version": "1.1"}
+UNANSWERED = {**XQUAD, "id": "y", "answers": [], "is_impossible": True}
+ARTICLES_2 = {"data": [{"paragraphs": [{"context": "They gave up 308 points.", "qas": [XQUAD, UNANSWERED]}]}]}
+QQP = 'id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n7\t1\t2\tWhat is "it"?\tIs it?\t1\n'
+QNLI = "index\tquestion\tsentence\tlabel\n0\tWhere?\tIn Oslo.\tnot_entailment\n"
+CONLL = "-DOCSTART- -X- -X- O\n\nESB NNP B-NP B-ORG\nsays VBZ B-VP O\n\n"
+CONLL_READ = {"words": ["ESB", "says"], "tags": ["B-ORG", "O"]}
 NORTH, POINTS = {"text": "Northside", "start": 4}, {"text": "308", "start": 13}
 SPAN_READ = {"question": "Where ?", "context": "the Northside of", "id": "1", "answers": [NORTH]}
 XQUAD_READ = {"question": "How many?", "context": "They gave up 308 points.", "id": "x", "answers": [POINTS]}
@@ -68,6 +80,32 @@ Read = dict[str, list[dict[str, Any]]]
 CASES: dict[str, tuple[Files, Read]] = {
     "ag-news": (AG, AG_READ),
     "ag-news-bert": (AG, AG_READ),
+    "ag-news-linear": (AG, AG_READ),
+    "ag-news-ulmfit": (AG, AG_READ),
+    "mnli": (
+        {"train.tsv": MNLI, "dev_matched.tsv": MNLI},
+        {"test": [{"text": "It rains.", "pair": "It is dry.", "label": "contradiction"}]},
+    ),
+    "wnli": (
+        dict.fromkeys(("train.tsv", "dev.tsv"), "index\tsentence1\tsentence2\tlabel\n0\tHe ran.\tAda ran.\t1\n"),
+        {"test": [{"text": "He ran.", "pair": "Ada ran.", "label": "yes"}]},
+    ),
+    "qqp": (
+        {"train.tsv": QQP, "dev.tsv": QQP},
+        {"test": [{"text": 'What is "it"?', "pair": "Is it?", "label": "duplicate"}]},
+    ),
+    "qnli": (
+        {"train.tsv": QNLI, "dev.tsv": QNLI},
+        {"test": [{"text": "Where?", "pair": "In Oslo.", "label": "not_entailment"}]},
+    ),
+    "conll-2003": (
+        {f"{part}.txt": CONLL for part in ("train", "valid", "test")},
+        {part: [CONLL_READ] for part in ("train", "valid", "test")},
+    ),
+    "squad-v2": (
+        {"train-v2.0.json": json.dumps(ARTICLES_2), "dev-v2.0.json": json.dumps(ARTICLES_2)},
+        {part: [XQUAD_READ, {**XQUAD_READ, "id": "y", "answers": []}] for part in ("train", "test")},
+    ),
     "sst-2": (
         {f"{part}.tsv": 'sentence\tlabel\nno " wit " , only gags \t0\n' for part in ("train", "dev")},
         {"test": [{"text": 'no " wit " , only gags', "label": "negative"}]},

@@ -123,6 +123,7 @@ def test_a_chinese_terminal_shows_only_names_in_english(
     task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
+    monkeypatch.chdir(tmp_path)
     settings = ["data.test=[]", "training.max_steps=1", "training.warmup=0"]
     output = regard("doctor", write_recipe(tmp_path, task), *settings)
     assert "警告  训练计划：1 步" in output.out and "\n      -> 设 training." in output.out

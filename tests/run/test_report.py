@@ -41,6 +41,7 @@ TITLES = {
     "dependencies": ["relations", "scores by length"],
     "answering": ["questions by first word"],
     "choice": ["accuracy by number of choices", "positions of the choices"],
+    "recognition": [],
 }
 ERRORS = {"confusions", "most confident errors", "frequent errors", "lowest chrF"}
 

@@ -17,7 +17,7 @@ from regard.tasks.registry import load_recipe
 TEXTS = ["a lovely film by Ada in 7", "a dull book"]
 EXAMPLE = {
     "src": "one two six", "text": "a lovely [MASK] film", "choices": ["film", "a"], "words": ["Ada", "reads"],
-    "question": "Who ?", "context": "Ada reads .",
+    "question": "Who ?", "context": "Ada reads .", "audio": "tones:1:3 0 3",
 }  # fmt: skip
 
 

@@ -77,7 +77,8 @@ class Pairs(PairExamples):
 
     def __init__(self, store: Store, rows: Array | None = None, features: int = 0) -> None:
         self._store, self._rows, self._features = store, rows, features
-        lengths = store.lengths("src") // (features or 1), store.lengths("tgt")
+        src, tgt = store.lengths("src"), store.lengths("tgt")
+        lengths = (src // features if features else src), tgt
         self.src_lengths, self.tgt_lengths = lengths if rows is None else (side[rows] for side in lengths)
         self.fingerprint = store.fingerprint
 

@@ -198,6 +198,9 @@ class Recognition(Task[RecognitionRecipe, Pairs]):
         files = [audio_path(example) for example in self.read(split, sources) if not is_generated(example)]
         return [super().content(split, sources, digests), [digests.of(path) for path in files]]
 
+    def to_line(self, example: Example) -> str:
+        return str(audio_path(example))
+
     def encoder(self, filtered: bool) -> RecordingEncoder:
         stride = self.recipe.model.subsampling if self.recipe.is_ctc else 0
         return RecordingEncoder(self.tokenizer, self.recipe.data, filtered, stride)
