@@ -37,6 +37,7 @@ from regard.run.alignment import AlignmentHead, cross_attentions, encode_pairs
 from regard.run.model import Model, Translator
 from regard.run.train import train
 from regard.run_files import RECIPE
+from regard.tasks.recognition import RecognitionRecipe
 from regard.tasks.registry import build_recipe, load_recipe
 from regard.tasks.seq2seq import SYMBOLS
 from regard.text.symbols import EOS
@@ -182,13 +183,14 @@ class Studio:
     def features(self) -> str:
         """A recording as a model reads it, where a decoder looks for each word, and the alignment of CTC."""
         maps = {}
-        for recipe in ("small-tones", "small-tones-ctc"):
-            folder = self.folder / recipe
+        for name in ("small-tones", "small-tones-ctc"):
+            folder = self.folder / name
             if not any(folder.glob("checkpoints/*")):
-                train(load_recipe(recipe), folder, resume=(folder / RECIPE).exists(), report=lambda _: None)
+                train(load_recipe(name), folder, resume=(folder / RECIPE).exists(), report=lambda _: None)
             model = Model.load(folder)
-            maps[recipe] = model.explain(RECORDING).maps[-1]
+            maps[name] = model.explain(RECORDING).maps[-1]
         cross, aligned = maps.values()
+        assert isinstance(model.run.recipe, RecognitionRecipe)
         frames = read_frames({"audio": RECORDING}, model.run.recipe.data)[::4].T[::-1]  # high bands above
         times, low = list(cross.columns), frames.min()
         bands = ["4kHz", *[""] * (len(frames) - 2), "0"]
