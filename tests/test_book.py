@@ -130,7 +130,43 @@ def test_every_numbered_equation_is_listed() -> None:
     assert counts == [7, 10, 3, 0]
 
 
-def test_equations_are_near_the_front_page(staged: Path) -> None:
-    """A reader follows at most three links: the toctrees of the front page are its sidebar."""
-    for language in ("en", "zh"):
-        assert "equations" in trees(staged / language / "index.md")
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_equations_are_within_three_clicks(staged: Path, language: str) -> None:
+    """Follow links from the front page: to the table, and from each of its rows to the line that defines the function.
+
+    The toctrees of the front page are the sidebar of every page.
+    """
+    assert "equations" in trees(staged / language / "index.md")
+    assert re.search(r"\]\(equations\.md\)", (staged / language / "index.md").read_text(encoding="utf-8"))
+    rows = re.findall(r"^\| .*\$.*$", (staged / language / "equations.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) == 47
+    for row in rows:
+        links = re.findall(r'href="(?:\.\./)?(source/[^"#]+)\.html#L-(\d+)"[^>]*>`(?:\w+\.)?(\w+)`<', row)
+        for page, line, function in links:
+            shown = (staged / "en" / f"{page}.md").read_text(encoding="utf-8")
+            found = re.search(rf'<a id="L-{line}" .*', shown)
+            assert found and function in found.group(), row
+
+
+def test_walk_finds_what_a_reader_would_notice(tmp_path: Path) -> None:
+    pytest.importorskip("playwright", reason="pip install playwright")
+    from book.walk import CHROMIUM, walk
+
+    if not CHROMIUM:
+        pytest.skip("no Chromium")
+
+    (tmp_path / "good.html").write_text('<link rel=icon href="data:,"><p id="a"><a href="good.html#a">x</a>')
+    (tmp_path / "bad.html").write_text(
+        '<link rel=icon href="data:,"><article style="overflow: hidden"><p style="width: 500px">wide</article>'
+        '<img src="none.png"><a href="good.html#b">x</a><script>f()</script><img src="http://127.0.0.2:9/x.png">'
+    )
+    wrong, counts = walk(tmp_path, ["good.html", "bad.html"])
+    assert (counts["views"], counts["links"], counts["pictures"]) == (8, 2, 2)
+    assert not any(line.startswith("good.html") for line in wrong)
+    for scheme in ("light", "dark"):
+        assert any(line.startswith(f"bad.html 390 {scheme}: cut off at the right") for line in wrong)
+        assert any(re.match(rf"bad.html 1280 {scheme}: not loaded: http.*/none.png", line) for line in wrong)
+        assert f"bad.html 1280 {scheme}: http://127.0.0.2:9/x.png" in wrong
+        assert f"bad.html 1280 {scheme}: f is not defined" in wrong
+    assert not any("cut off" in line for line in wrong if "1280" in line)
+    assert wrong[-1] == "bad.html: dead link good.html#b"
