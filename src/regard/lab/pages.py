@@ -97,6 +97,9 @@ def fill_blocks(text: str, page: Path, docs: Path, found: Found) -> str:
             tables = _fill("tables.md", name, language, tables=tables_of(found[name], language))
             return f"{match[1]}\n\n{tables}{match[5]}"
         sentence = plain(found[name].sentence.to(language))
+        before = text[: match.start()].rpartition("\n")[2]
+        if not before.strip("- "):  # a line that begins with a comment is HTML, in which no link is read
+            sentence = f"\n{' ' * len(before)}{sentence}"
         return f"{match[1]}{sentence} ([{name}]({to_docs}/{name}{ENDINGS[language]})){match[5]}"
 
     return BLOCK.sub(fill, text)
