@@ -17,6 +17,9 @@ RESOURCES = {
     "use": "href",
 }
 EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
+MARKDOWN = re.compile(r".{,20}(?:\*\*|\]\(|```).{,20}")
+"""Markup that was not read, such as two asterisks that begin no bold text."""
+CODE = ("code", "pre", "script", "style")
 MAX_CLICKS = 3
 MADE_BY_SPHINX = ("genindex.html", "search.html")
 
@@ -30,15 +33,24 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.resources: list[str] = []
         self.anchors: set[str] = set()
+        self.marks: list[str] = []
+        self.code = 0
         self.feed(file.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
+        self.code += tag in CODE
         self.anchors |= {found[name] for name in ("id", "name") if name in found}
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
         if RESOURCES.get(tag) in found:
             self.resources.append(found[RESOURCES[tag]])
+
+    def handle_endtag(self, tag: str) -> None:
+        self.code -= tag in CODE
+
+    def handle_data(self, data: str) -> None:
+        self.marks += [] if self.code else MARKDOWN.findall(data)
 
     @cached_property
     def targets(self) -> list[tuple[Path, str]]:
@@ -58,6 +70,7 @@ def check_site(site: Path) -> list[str]:
     wrong = []
     for file, page in pages.items():
         name = file.relative_to(site)
+        wrong += [f"{name}: shows Markdown: {mark}" for mark in page.marks]
         wrong += [f"{name}: loads {item}" for item in page.resources if EXTERNAL.match(item) and item[:5] != "data:"]
         for target, anchor in page.targets:
             known = pages[target].anchors if target in pages else None

@@ -26,6 +26,7 @@ html_copy_source = html_show_sphinx = html_show_copyright = False
 html_math_renderer = "mathml"
 nitpicky = True
 smartquotes = False
+pygments_dark_style = "github-dark"
 
 
 class ChineseSearch(SearchChinese):  # type: ignore[misc]
@@ -51,12 +52,18 @@ var splitQuery = (query) => query.split(/[^\p{Letter}\p{Number}_]+/u).flatMap((p
 languages["zh"] = ChineseSearch
 
 
+THIN = '<mspace width="0.167em"/>'
+AFTER_NAME = re.compile(r"(?<!<msub>)(?<!<msup>)(<mi>[a-z]{2,}</mi>)(?=<m(?!o[ >]|space))")
+BEFORE_NAME = re.compile(r"(?<!<msub>)(?<!<msup>)(<mi>[^<]*</mi>|</mn>|</msu[bp]>|</mfrac>)(<mi>[a-z]{2,}</mi>)")
+"""Where TeX puts a thin space: between a function's name, such as log, and its neighbours, unless they are signs."""
+
+
 def mathml(tex: str, display: str = "inline") -> str:
     """A formula as MathML; an unknown command is a warning, and so an error of `make docs`."""
     made: str = convert(re.sub(r"\\arg\b", r"\\mathrm{arg}", tex), display=display)
     if "\\" in made:
         getLogger(__name__).warning("a command in this formula is unknown: %s", tex)
-    return made
+    return BEFORE_NAME.sub(THIN.join((r"\1", r"\2")), AFTER_NAME.sub(rf"\1{THIN}", made))
 
 
 def visit_inline(writer: Any, node: Any) -> None:

@@ -32,6 +32,11 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CODE_LINK = re.compile(r"()\[(`[^`\n]+`)\]\(([^)\s]+)\)")
 CHINESE_BREAK = re.compile(r"(?<=[\u3000-\u9fff\uff00-\uffef])\n *(?=[\u3000-\u9fff\uff00-\uffef])")
 """A line break within a Chinese sentence, which browsers would show as a space."""
+CHINESE_SPACE = re.compile(
+    r"(?<=[，。；：、（）！？]) (?=\$[^$\s]|\*\w)|(?<=[^$\s]\$) (?=[，。；：、（）！？])"
+    r"|(?<=[，。；：、）！？])\n *(?=[A-Za-z\[$])"
+)
+"""A space or line break beside Chinese punctuation; GitHub reads a formula only between spaces."""
 SHOWN = (".py", ".toml", ".conf")
 """Extensions of files that are shown on a page of their own."""
 
@@ -98,7 +103,7 @@ class Stage:
 
         text = re.sub(r'^<a id="([^"]+)"></a>$', r"(\1)=", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
         parts = CODE.split(CODE_LINK.sub(replace, text))
-        parts[::2] = [LINK.sub(replace, CHINESE_BREAK.sub("", part)) for part in parts[::2]]
+        parts[::2] = [LINK.sub(replace, CHINESE_SPACE.sub("", CHINESE_BREAK.sub("", part))) for part in parts[::2]]
         return "".join(parts)
 
     def link(self, label: str, path: Path, anchor: str, name: str) -> str:

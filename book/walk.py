@@ -59,6 +59,11 @@ class Quiet(SimpleHTTPRequestHandler):
         """Print nothing."""
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing: Chromium stops loading when the walk goes on to the next page."""
+
+
 def walk(site: Path, names: list[str], shots: Path | None = None) -> tuple[list[str], Counter[str]]:
     """Open pages of a site in all ways; return what is wrong, one line each, and counts."""
     wrong: list[str] = []
@@ -66,7 +71,7 @@ def walk(site: Path, names: list[str], shots: Path | None = None) -> tuple[list[
     counts = Counter(pages=len(names))
     elements: dict[str, set[str]] = {}
     links: set[tuple[str, str]] = set()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    server = Server(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
     Thread(target=server.serve_forever, daemon=True).start()
     host = f"http://127.0.0.1:{server.server_port}/"
     queries = list(QUERIES) if (site / "search.html").exists() else []

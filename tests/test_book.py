@@ -11,7 +11,7 @@ sphinx = pytest.importorskip("sphinx", reason="pip install 'regard[dev]'")
 from book.check import check_site  # noqa: E402
 from book.conf import ChineseSearch, mathml  # noqa: E402
 from book.reference import MAKERS  # noqa: E402
-from book.stage import CONTENTS, all_pages, definitions, stage  # noqa: E402
+from book.stage import CHINESE_SPACE, CONTENTS, all_pages, definitions, stage  # noqa: E402
 
 from regard.cli.settings import setting_rows  # noqa: E402
 from regard.cli.shell import COMMANDS  # noqa: E402
@@ -79,6 +79,17 @@ def test_every_formula_becomes_mathml() -> None:
     assert count > 500
 
 
+def test_names_of_functions_are_set_apart() -> None:
+    thin = '<mspace width="0.167em"/>'
+    assert f"<mi>p</mi>{thin}<mi>log</mi>{thin}<mi>p</mi>" in mathml(r"- p \log p")
+    assert thin not in mathml(r"\log(x)") + mathml(r"\log_2") + mathml(r"x_i y")
+
+
+def test_chinese_punctuation_has_no_spaces_beside_it() -> None:
+    spaced = "其中 $Q$ 、 $K$ 的（ $d$ ）\n和 $V$ 。\nBERT： $x$\n"
+    assert CHINESE_SPACE.sub("", spaced) == "其中 $Q$、$K$ 的（$d$）\n和 $V$。BERT：$x$\n"
+
+
 def test_chinese_is_searched_by_pairs_of_characters() -> None:
     found = set(ChineseSearch({}).split("多头注意力 in BERT"))
     assert {"多头", "头注", "注意", "意力", "力", "BERT", "in"} <= found and "多头注" not in found
@@ -94,10 +105,11 @@ def test_a_wrong_site_is_found(tmp_path: Path) -> None:
     write("zh/index.html", '<p id="a"><a href="../index.html">x</a>')
     assert check_site(tmp_path) == []
     write("index.html", '<a href="zh/index.html#b">x</a><a href="no.html">x</a><script src="//cdn.org/x.js"></script>')
-    write("lost.html", '<img src="http://example.org/x.png">')
+    write("lost.html", '<img src="http://example.org/x.png"><code>**</code> **no bold。**text')
     write("style.css", "@import 'https://example.org/x.css'; a { background: url(data:image/png;base64,) }")
     assert check_site(tmp_path) == [
         "index.html: loads //cdn.org/x.js", "index.html: dead link index.html#b", "index.html: dead link no.html#",
+        "lost.html: shows Markdown:  **no bold。**text",
         "lost.html: loads http://example.org/x.png", "lost.html: no link to zh/lost.html",
         "style.css: loads https://example.org/x.css", "lost.html: not within 3 clicks of the front page",
     ]  # fmt: skip
