@@ -40,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
     "training": {"config", "runtime", "losses"},
     # floor 2
     "models": {"config", "attention", "layers"},
-    "data": {"config", "text", "attention", "trees"},
+    "data": {"config", "text", "attention", "trees", "documents"},
     # floor 3
     "exchange": {"config", "attention", "text", "layers", "models", "decoding", "training"},
     "engines": {"config", "attention", "layers", "models", "data", "decoding", "exchange"},
@@ -48,7 +48,7 @@ ROOMS: dict[str, set[str]] = {
     # floor 4
     "tasks": {
         "config", "runtime", "attention", "layers", "losses", "metrics", "viz", "trees", "text", "data", "models",
-        "decoding", "training", "engines", "recipe", "exchange",
+        "decoding", "training", "engines", "recipe", "exchange", "documents",
     },
     # floor 5
     "export": {

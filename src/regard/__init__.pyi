@@ -78,7 +78,6 @@ from regard.run.embedding import Embedding as Embedding
 from regard.run.embedding import Features as Features
 from regard.run.exporting import Exported as Exported
 from regard.run.exporting import export_run as export_run
-from regard.run.identification import Detected as Detected
 from regard.run.importing import Imported as Imported
 from regard.run.importing import import_model as import_model
 from regard.run.model import Model as Model
@@ -96,6 +95,7 @@ from regard.run.run import Run as Run
 from regard.run.train import Trained as Trained
 from regard.run.train import train as train
 from regard.tasks.base import Task as Task
+from regard.tasks.identification import Detected as Detected
 from regard.tasks.registry import load_recipe as load_recipe
 from regard.tasks.registry import register as register
 from regard.tasks.registry import register_language_model as register_language_model

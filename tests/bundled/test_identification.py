@@ -9,11 +9,11 @@ from tests.cli.command import regard
 from regard.bundled import bundled_run
 from regard.errors import UserError
 from regard.reading import parse_json
-from regard.run import identification
-from regard.run.identification import Detected
 from regard.run.model import identifier
 from regard.run.run import Run
 from regard.run_files import BUNDLED, bundled_runs
+from regard.tasks import identification
+from regard.tasks.identification import Detected
 
 MAX_BYTES = 1_500_000
 

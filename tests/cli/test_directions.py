@@ -6,7 +6,7 @@ from regard.cli.documents import detect_source
 from regard.cli.options import DataOptions, data_of_recipe
 from regard.errors import UserError
 from regard.run import model
-from regard.run.identification import Detected
+from regard.tasks.identification import Detected
 from regard.tasks.languages import Languages
 
 DIRECTIONS = (("en", "de"), ("de", "en"), ("en", "zh"), ("zh", "en"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.cli.command import regard
 
-from regard.cli import align, doctor, ladder, split
+from regard.cli import align, doctor, ladder, split, tables
 from regard.cli.average import named_checkpoints
 from regard.data.hold_out import SplitCounts, SplitReport
 from regard.doctor.check import Check
@@ -45,11 +45,11 @@ def test_sizes_and_pairs_of_names() -> None:
 
 
 def test_one_file_or_two(tmp_path: Path) -> None:
-    source = split.make_source("a.en,a.de", "")
+    source = tables.make_source("a.en,a.de", "")
     assert (source.src, source.tgt) == ("a.en", "a.de")
     path = tmp_path / "a,b.tsv"
     path.touch()
-    assert split.make_source(str(path), "").file == str(path)
+    assert tables.make_source(str(path), "").file == str(path)
 
 
 def test_the_report_of_a_split(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,11 +11,11 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from regard.run.identification import Detected
 from regard.run.model import Model
 from regard.serve.app import create_app
 from regard.serve.service import Service
 from regard.serve.settings import ServeSettings
+from regard.tasks.identification import Detected
 
 
 def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:

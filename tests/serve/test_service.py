@@ -14,7 +14,6 @@ from tests.serve.make import Client, identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
 from regard.documents.segment import SegmentTranslation, join_steps
-from regard.run.identification import Detected
 from regard.run.model import Model, Translator
 from regard.run.translating import SearchStep, cut_repetition, cut_source, translate_texts
 from regard.serve.access import ApiKeys
@@ -24,6 +23,7 @@ from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import CLIENT
 from regard.tasks.base import Example
+from regard.tasks.identification import Detected
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ import typer
 from regard.cli.options import AsJson, one_of
 from regard.cli.screen import ProgressLine, print_json, print_result, print_table
 from regard.cli.screen import report as report_line
+from regard.cli.tables import make_source
 from regard.errors import UserError
 from regard.messages import Message, join_messages
 
 if TYPE_CHECKING:
     from regard.data.hold_out import SplitReport
-    from regard.data.sources import Source
 
 
 def split(
@@ -87,18 +87,6 @@ def parse_two(option: str, text: str) -> tuple[str, str]:
         remedy = f"separate source and target with a comma: `--{option} en,de`"
         raise UserError(f"`--{option} {text}` is not two different values", remedy, code="invalid-option", where=option)
     return first, second
-
-
-def make_source(name: str, columns: str) -> "Source":
-    """One file with both sides, or two files separated by a comma."""
-    from regard.cli.tables import column_settings
-    from regard.data.fields import PAIRS
-    from regard.data.settings import build_source
-
-    src, comma, tgt = name.partition(",")
-    if comma and not Path(name).exists():
-        return build_source({"src": src, "tgt": tgt}, PAIRS, name)
-    return build_source({"file": name} | column_settings(columns, PAIRS.columns), PAIRS, name)
 
 
 def print_report(report: "SplitReport", folder: Path) -> None:

@@ -154,6 +154,17 @@ def column_settings(text: str, names: Collection[str]) -> dict[str, object]:
     return settings
 
 
+def make_source(name: str, columns: str) -> "Source":
+    """One file with both sides, or two files separated by a comma."""
+    from regard.data.fields import PAIRS
+    from regard.data.settings import build_source
+
+    src, comma, tgt = name.partition(",")
+    if comma and not Path(name).exists():
+        return build_source({"src": src, "tgt": tgt}, PAIRS, name)
+    return build_source({"file": name} | column_settings(columns, PAIRS.columns), PAIRS, name)
+
+
 # ---- output
 
 

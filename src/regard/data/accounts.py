@@ -23,7 +23,17 @@ REASONS = {
     "too_short": Message("too short for the text"),
     "ratio": Message("ratio"),
     "identical": Message("identical"),
+    "score": Message("low score"),
+    "script": Message("other script"),
+    "long_word": Message("long word"),
+    "markup": Message("different markup"),
+    "placeholders": Message("different placeholders"),
+    "urls": Message("different addresses"),
+    "numbers": Message("different numbers"),
+    "language": Message("other language"),
     "duplicate": Message("duplicate"),
+    "target_duplicate": Message("equal target"),
+    "near_duplicate": Message("near-duplicate"),
     "excluded": Message("with a sentence of an excluded file"),
     "shared": Message("whose other side is in valid or test"),
     "further": Message("further translations of sentences in valid or test"),
@@ -72,8 +82,9 @@ class Account:
         width, read = len(f"{self.read:,}"), max(self.read, 1)
         left_out = [(REASONS[reason], count) for reason, count in self.reasons.items()]
         rows = [(Message("read"), self.read), *left_out, (Message("kept"), self.kept)]
+        sizes = {"longest": max(10, *(len(name) for name, _ in rows)), "width": width}
         lines = (
-            Message("{name:<10} {count:>{width},}  {share:7.2%}", name=name, count=n, width=width, share=n / read)
+            Message("{name:<{longest}} {count:>{width},}  {share:7.2%}", name=name, count=n, share=n / read, **sizes)
             for name, n in rows
         )
         return join_messages("\n", lines)

@@ -6,8 +6,8 @@ that is left out of a test set would be missing in its score.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from regard.data.arrays import flatten, smallest_unsigned
+from regard.data.cleaning import CleanSettings, Identify, clean_reasons
+from regard.data.duplicates import HASHES, Marks, sign
 from regard.data.examples import Example
 from regard.data.settings import PairDataSettings
-from regard.data.split import hash_text
+from regard.data.split import Hashes, hash_text
 from regard.data.store import Encoded
+from regard.documents.sentences import word_spans
 from regard.errors import UserError
 from regard.text.symbols import EOS, PLACEHOLDERS
 from regard.text.tokenizer import Tokenizer
@@ -35,12 +38,51 @@ class Filters:
     drop_empty: bool = False
     drop_identical: bool = False
     drop_duplicates: bool = False
+    clean: CleanSettings | None = field(default=None, repr=False)
+    """Further filters; not in the representation, which identifies the stores of recipes without them."""
+    languages: tuple[str, str] = field(default=("", ""), repr=False)
+    """Source and target language of pairs that name none; "" if they are not known."""
 
     @classmethod
     def of(cls, settings: PairDataSettings) -> "Filters":
         """The filters for training pairs."""
-        names = ("max_length", "max_ratio", "drop_identical", "drop_duplicates")
-        return cls(drop_empty=True, **{name: getattr(settings, name) for name in names})
+        names = ("max_length", "max_ratio", "drop_identical", "drop_duplicates", "clean")
+        languages = (settings.src_lang, settings.tgt_lang) if settings.clean else ("", "")
+        return cls(drop_empty=True, languages=languages, **{name: getattr(settings, name) for name in names})
+
+    @property
+    def identity(self) -> str:
+        """Everything that the filters depend on."""
+        return repr(self) if self.clean is None else repr((self, self.clean, self.languages))
+
+    def check_texts(
+        self, examples: Sequence[Example], src_token_bytes: int, tgt_token_bytes: int, identify: Identify | None
+    ) -> list[str | None]:
+        """The reason to leave out each pair before it is tokenised; None to keep it."""
+        limits = (src_token_bytes, tgt_token_bytes)
+        reasons = [self.check_text(example["src"], example["tgt"], *limits) for example in examples]
+        if self.clean is not None:
+            left = [index for index, reason in enumerate(reasons) if reason is None]
+            judged = clean_reasons([examples[index] for index in left], self.clean, self.languages, identify)
+            for index, reason in zip(left, judged, strict=True):
+                reasons[index] = reason
+        return reasons
+
+    def mark(self, examples: Sequence[Example]) -> Marks | None:
+        """What decides about duplicates among the pairs that are kept so far; None if only equal pairs are."""
+        clean = self.clean
+        if clean is None or not (clean.target_duplicates or clean.near_duplicates):
+            return None
+        groups = [f"{example.get('to') or ''}{example.get('copy') or ''}" for example in examples]
+        rows = [(example["src"], example["tgt"], group) for example, group in zip(examples, groups, strict=True)]
+        scores = np.array([example.get("score", -np.inf) for example in examples], np.float32)
+        targets = np.array([hash_text(f"{len(group)} {group}{tgt}") for _, tgt, group in rows], np.uint64)
+        return Marks(
+            scores,
+            targets if clean.target_duplicates else None,
+            sign(rows) if clean.near_duplicates else None,
+            int(HASHES * (1 - clean.near_duplicates) + 1e-9),
+        )
 
     def check_text(self, src: str, tgt: str, src_token_bytes: int, tgt_token_bytes: int) -> str | None:
         """The reason to leave out a pair before it is tokenised; None to keep it.
@@ -69,7 +111,10 @@ class Filters:
 
 
 KEEP_ALL = Filters()
-REASONS = ("empty", "too_long", "too_short", "ratio", "identical", "duplicate")
+REASONS = (
+    "empty", "identical", "score", "script", "long_word", "markup", "placeholders", "urls", "numbers", "language",
+    "too_long", "too_short", "ratio", "duplicate", "target_duplicate", "near_duplicate",
+)  # fmt: skip
 """Why a pair is left out; see `Pairs.account`."""
 
 
@@ -88,10 +133,13 @@ class PairEncoder:
     """The share of pairs with placeholders (see `insert_placeholders`)."""
     typing_noise: float = 0.0
     """The share of pairs that are changed to what people type."""
+    identify: Identify | None = None
+    """Identifies languages for the filter `clean.language`."""
 
     @cached_property
     def identity(self) -> str:
-        parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), self.filters)
+        filters = self.filters if self.filters.clean is None else self.filters.identity
+        parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), filters)
         shares = (self.placeholders, self.typing_noise) if self.typing_noise else (self.placeholders,)
         return repr((*parts, *shares) if any(shares) else parts)
 
@@ -100,19 +148,14 @@ class PairEncoder:
         return {"src": smallest_unsigned(len(self.src_tokenizer)), "tgt": smallest_unsigned(len(self.tgt_tokenizer))}
 
     def __call__(self, examples: list[Example]) -> Encoded:
-        dropped: Counter[str] = Counter()
+        limits = (self.src_tokenizer.max_token_bytes, self.tgt_tokenizer.max_token_bytes)
+        reasons = self.filters.check_texts(examples, *limits, self.identify)
+        places = [place for place, reason in enumerate(reasons) if reason is None]
         texts = []
-        for example in examples:
-            src, tgt = example["src"], example["tgt"]
-            reason = self.filters.check_text(
-                src, tgt, self.src_tokenizer.max_token_bytes, self.tgt_tokenizer.max_token_bytes
-            )
-            if reason is None:
-                copy = example.get("copy", 0)
-                src, tgt = insert_placeholders(src, tgt, self.placeholders, copy)
-                texts.append((*add_typing_noise(src, tgt, self.typing_noise, copy), example.get("to"), copy))
-            else:
-                dropped[reason] += 1
+        for example in (examples[place] for place in places):
+            copy = example.get("copy", 0)
+            src, tgt = insert_placeholders(example["src"], example["tgt"], self.placeholders, copy)
+            texts.append((*add_typing_noise(src, tgt, self.typing_noise, copy), example.get("to"), copy))
         tags = [language_tags(self.src_tokenizer, language) for _, _, language, _ in texts]
         src_rows = [
             tag + row for tag, row in zip(tags, self.src_tokenizer.encode_batch([t[0] for t in texts]), strict=True)
@@ -122,19 +165,49 @@ class PairEncoder:
         for index, (src_row, tgt_row) in enumerate(zip(src_rows, tgt_rows, strict=True)):
             src_row.append(EOS)
             tgt_row.append(EOS)
-            reason = self.filters.check_lengths(len(src_row), len(tgt_row))
+            reasons[places[index]] = reason = self.filters.check_lengths(len(src_row), len(tgt_row))
             if reason is None:
                 indices.append(index)
-            else:
-                dropped[reason] += 1
         columns = {
             name: flatten([rows[index] for index in indices], self.dtypes[name])
             for name, rows in (("src", src_rows), ("tgt", tgt_rows))
         }
-        kept = (texts[index] for index in indices)
-        keys = [hash_text(f"{len(src)} {src}{tgt}{language or ''}{copy or ''}") for src, tgt, language, copy in kept]
-        distinct = np.array(keys, np.uint64) if self.filters.drop_duplicates else None
-        return Encoded(columns, len(examples), dropped, distinct)
+        keys = pair_keys([texts[index] for index in indices]) if self.filters.drop_duplicates else None
+        marks = self.filters.mark([examples[places[index]] for index in indices])
+        return Encoded(columns, len(examples), count_reasons(reasons), keys, marks=marks, reasons=reasons)
+
+
+@dataclass(frozen=True)
+class PairJudge:
+    """Filters {"src", "tgt", "to"?} without a tokenizer: lengths count words and punctuation marks; no columns."""
+
+    filters: Filters
+    identify: Identify | None = None
+
+    def __call__(self, examples: list[Example]) -> Encoded:
+        reasons = self.filters.check_texts(examples, 1 << 20, 1 << 20, self.identify)
+        for place, example in enumerate(examples):
+            if reasons[place] is None:
+                lengths = (len(word_spans(example[side])) + 1 for side in ("src", "tgt"))  # and an end symbol
+                reasons[place] = self.filters.check_lengths(*lengths)
+        kept = [example for example, reason in zip(examples, reasons, strict=True) if reason is None]
+        texts = [(pair["src"], pair["tgt"], pair.get("to"), pair.get("copy", 0)) for pair in kept]
+        keys = pair_keys(texts) if self.filters.drop_duplicates else None
+        marks = self.filters.mark(kept)
+        return Encoded({}, len(examples), count_reasons(reasons), keys, marks=marks, reasons=reasons)
+
+
+def pair_keys(pairs: Sequence[tuple[str, str, str | None, int]]) -> Hashes:
+    """Hashes of (src, tgt, target language, copy), to find equal pairs."""
+    return np.array(
+        [hash_text(f"{len(src)} {src}{tgt}{language or ''}{copy or ''}") for src, tgt, language, copy in pairs],
+        np.uint64,
+    )
+
+
+def count_reasons(reasons: Sequence[str | None]) -> Counter[str]:
+    """How often each reason leaves out a pair."""
+    return Counter(reason for reason in reasons if reason is not None)
 
 
 def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:

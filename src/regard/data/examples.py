@@ -1,6 +1,6 @@
 """Examples: plain dictionaries, with the same keys in files, on the command line and in Python.
 
-    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True, "copy"?: int}
+    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True, "copy"?: int, "score"?: float}
                     languages; reversed: read backward; copy: 1, 2 ... if a source repeats its pairs
     tree            {"src", "tgt", "tree"}                 sentence, linearised tree, tree in brackets
     line            {"text"}
@@ -61,7 +61,18 @@ def read_pair(record: Record, source: Source) -> Example:
         if not text.isascii():
             check_text(text, record.location, record.location.where)
         example[side] = text
+    if "score" in source.columns:
+        example["score"] = _score(record, source)
     return example
+
+
+def _score(record: Record, source: Source) -> float:
+    """The score of a pair; a higher one is better."""
+    value = _get(record, source, "score")
+    text = value if isinstance(value, str) else json.dumps(value)
+    if not NUMBER.fullmatch(text.strip()) or not abs(number := float(text)) <= MAX_NUMBER:
+        raise record.error(f"the score {text[:60]!r} is not a number", "write a number, a higher one for a better pair")
+    return number
 
 
 def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
@@ -73,7 +84,7 @@ def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
         if direction == (source.src_lang, source.tgt_lang):
             oriented.append({**pair, **named})
         elif "tgt" in pair:
-            oriented.append({"src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True})
+            oriented.append({**pair, "src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True})
     for copy in range(source.repeat or 1):
         yield from ({**example, "copy": copy} if copy else example for example in oriented)
 
@@ -84,7 +95,7 @@ def _side_column(record: Record, source: Source, side: str) -> Column:
     if side in source.columns or not isinstance(record.value, list):
         return column if isinstance(column, int) else str(column)
     index = ("src", "tgt").index(side)
-    sides = None if source.columns else find_sides(record.header)
+    sides = None if source.columns.keys() & {"src", "tgt"} else find_sides(record.header)
     return sides[index] if sides is not None else index + 1
 
 

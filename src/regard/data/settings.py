@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from regard.config import Field, SettingError, Settings, Unused, build, unless
+from regard.data.cleaning import CleanSettings
 from regard.data.fields import Fields
 from regard.data.formats import FORMATS, check_source
 from regard.data.records import file_ending
@@ -112,6 +113,11 @@ class PairDataSettings(DataSettings):
         False,
         description="leave out training pairs with equal source and target. In crawled text these are often "
         "untranslated sentences, which teach a model to copy; names and numbers are left out too",
+    )
+    clean: CleanSettings | None = Field(
+        None,
+        description="filters of training pairs; an empty table, clean = {}, uses the default of each; `regard clean` "
+        "shows what they leave out",
     )
     placeholders: float = Field(
         0.0,

@@ -15,7 +15,7 @@ processes. A store that is current is opened by mapping it: its files are not re
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike
 
 from regard.data.arrays import Array, ArrayWriter, Ragged, RaggedWriter, Rows, map_array, row_offsets
 from regard.data.digests import Digests
+from regard.data.duplicates import Marks, find_duplicates
 from regard.data.examples import Example
 from regard.errors import UserError
 from regard.files import Manifest, replacing
@@ -56,6 +57,10 @@ class Encoded:
     """(rows,) 64-bit hash of each row. Of rows with equal keys the store keeps the first."""
     groups: Array | None = None
     """First row of each group that begins in this chunk. A group without rows disappears."""
+    marks: Marks | None = None
+    """What finds further duplicates among the rows (see duplicates.py)."""
+    reasons: Sequence[str | None] = ()
+    """Why each example is left out; None for one that is a row."""
 
 
 class Encoder(Protocol):
@@ -206,7 +211,7 @@ def open_or_build(
     """
 
     def build(writer: StoreWriter) -> Counter[str]:
-        items, counts, keys, rows = examples(), Counter[str](), list[Array](), 0
+        items, counts, keys, marks, rows = examples(), Counter[str](), list[Array](), list[Marks](), 0
         total = len(items) if isinstance(items, Sized) else None
         with closing(map_in_order(encoder, in_chunks(items), count_workers(workers))) as encoded:
             for chunk in encoded:
@@ -216,13 +221,15 @@ def open_or_build(
                 rows += len(next(iter(chunk.columns.values()))[1])
                 if chunk.keys is not None:
                     keys.append(chunk.keys)
+                if chunk.marks is not None:
+                    marks.append(chunk.marks)
                 if progress is not None:
                     progress(counts["examples"], total)
-        if keys:
-            first_rows = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
-            counts["duplicate"] += rows - len(first_rows)
-            rows = len(first_rows)
-            writer.select(first_rows)
+        if keys or marks:
+            kept, repeated = distinct_rows(rows, keys, marks)
+            counts.update({reason: len(copies) for reason, copies in repeated.items()})
+            rows = len(kept)
+            writer.select(kept)
         counts["rows"] = rows
         if not rows:
             facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
@@ -231,6 +238,19 @@ def open_or_build(
         return counts
 
     return open_or_write(folder, fingerprint(identity, encoder.identity), encoder.dtypes, build, digests)
+
+
+def distinct_rows(rows: int, keys: Sequence[Array], marks: Sequence[Marks]) -> tuple[Array, dict[str, Array]]:
+    """Those of `rows` rows that are kept, and the others by reason: duplicates of rows that are kept."""
+    kept, repeated = np.arange(rows), dict[str, Array]()
+    if keys:
+        first = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
+        kept, repeated["duplicate"] = first, np.delete(kept, first)
+    if marks:
+        repeated |= find_duplicates(Marks.join(marks), kept)
+        for reason in repeated.keys() - {"duplicate"}:
+            kept = np.setdiff1d(kept, repeated[reason], assume_unique=True)
+    return kept, repeated
 
 
 def open_or_write(

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.accounts import REASONS
+from regard.data.cleaning import CLEAN_REASONS
 from regard.data.examples import Example
 from regard.data.formats import describe_sources
 from regard.data.store import damaged_files
@@ -38,11 +40,13 @@ TREATMENTS = {str(name): name for name in (Message("split"), Message("truncated"
 MIN_EXAMPLES_OF_CLASS = 5
 MAX_MAJORITY = 0.9
 MAX_SHOWN_CHARACTERS, MAX_SHOWN_LABELS = 60, 8
+SEE_CLEAN = Message("`regard clean` shows samples; [data.clean] sets the filters")
 FILTERS = {
     "empty": (Message("empty"), Message("find out why so many lines are empty")),
     "too_long": (Message("too long"), Message("raise data.max_length or text.vocab_size, or split long lines")),
     "ratio": (Message("ratio"), Message("check that line n of both files belongs together, or raise data.max_ratio")),
     "identical": (Message("identical"), Message("check both languages, or write data.drop_identical=false")),
+    **{name: (REASONS[name], SEE_CLEAN) for name in CLEAN_REASONS},
     "duplicate": (Message("duplicate"), Message("check the files; data.drop_duplicates=false keeps copies")),
     "also in valid or test": (Message("also in valid or test"), Message("take valid and test from other texts")),
 }

@@ -38,7 +38,6 @@ from regard.reading import read_json
 from regard.run import translating
 from regard.run.architecture import task_architecture
 from regard.run.embedding import Embedding, Features, embed
-from regard.run.identification import Detected, identify
 from regard.run.recording import Heads, Layers, Recording, record, without
 from regard.run.results import Evaluation as Evaluation
 from regard.run.results import Explanation as Explanation
@@ -50,6 +49,7 @@ from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
 from regard.tasks.base import Prediction as PlainPrediction
+from regard.tasks.identification import Detected, identify
 from regard.tasks.inputs import option_names
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation

@@ -26,8 +26,8 @@ from regard.documents.segment import NUMBERS, PROBLEMS, SCRIPT, Link, Segment, S
 from regard.documents.sentences import WORD, Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
-from regard.run.identification import Detected, known_languages, page_words
 from regard.tasks.base import Example, Prediction
+from regard.tasks.identification import Detected, known_languages, page_words
 from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
 from regard.tasks.seq2seq import CHUNK_LINES, joined_prediction, source_parts

@@ -23,13 +23,13 @@ from starlette.responses import JSONResponse, Response
 from regard.documents.document import FILE_FORMATS, RESULTS, file_format
 from regard.errors import UserError
 from regard.files import JsonObject
-from regard.run.identification import Detected
 from regard.serve.access import access_of
 from regard.serve.errors import TEXT, ServiceError, text_format
 from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, is_form, read_fields, request_body
 from regard.serve.languages import name_of, public_code
 from regard.serve.service import Service, TranslatedText, TranslateRequest
 from regard.serve.settings import ServeSettings
+from regard.tasks.identification import Detected
 
 PATHS = (
     "/translate", "/detect", "/languages", "/suggest", "/spec", "/frontend/settings", "/translate_file",

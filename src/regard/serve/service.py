@@ -14,7 +14,6 @@ from regard.documents.document import RESULTS, SegmentTranslation, file_format, 
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
-from regard.run.identification import Detected, identify, known_languages, page_words
 from regard.run.model import Input, Model, identifier
 from regard.run.translating import open_text
 from regard.serve import segments
@@ -24,6 +23,7 @@ from regard.serve.segments import SegmentTranslator
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
+from regard.tasks.identification import Detected, identify, known_languages, page_words
 from regard.tasks.languages import Direction, Languages
 from regard.tasks.operations import check_outputs
 from regard.tasks.translation import Translation

@@ -11,6 +11,7 @@ from regard.data.batch import BatchSource as BatchSource
 from regard.data.batch import Share as Share
 from regard.data.batch import Step as Step
 from regard.data.digests import Digests as Digests
+from regard.data.duplicates import Marks as Marks
 from regard.data.examples import Example as Example
 from regard.data.fields import Fields as Fields
 from regard.data.inputs import Input as Input

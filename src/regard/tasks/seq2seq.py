@@ -49,6 +49,7 @@ from regard.runtime import World
 from regard.tasks import base, sizing
 from regard.tasks.base import AnyTask, Example, Prediction, Report, Search, Task, ValidationData
 from regard.tasks.checks import DoctorHooks, ExpectedLoss, unigram_baseline
+from regard.tasks.identification import bundled_probabilities
 from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, option_names, split_spans
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
 from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
@@ -260,8 +261,9 @@ class Seq2Seq(Task[R, Pairs]):
     def encoder(self, filtered: bool) -> PairEncoder:
         filters = Filters.of(self.recipe.data) if filtered else KEEP_ALL
         data = self.recipe.data
-        shares = (data.placeholders, data.typing_noise) if filtered else ()
-        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares)
+        shares = (data.placeholders, data.typing_noise) if filtered else (0.0, 0.0)
+        identify = bundled_probabilities if filters.clean and filters.clean.language else None
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify)
 
     def view(self, store: Store) -> Pairs:
         pairs, model = Pairs(store), self.recipe.model

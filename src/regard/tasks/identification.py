@@ -10,14 +10,23 @@ how often it is right, and what it does not know.
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from multiprocessing import parent_process
+from typing import Protocol
 
+import torch
+
+from regard.config import build
 from regard.documents.scripts import count_scripts
-
-if TYPE_CHECKING:
-    from regard.run.model import Model
+from regard.reading import read_toml
+from regard.recipe_files import current_names
+from regard.run_files import CHECKPOINTS, RECIPE, bundled_run
+from regard.tasks.base import Example, Prediction
+from regard.tasks.classification import Classification
+from regard.training.checkpoint import Checkpoints, read_weights
+from regard.training.weights import load_weights
 
 OTHER = "other"
 """The class of text in none of the languages."""
@@ -39,15 +48,53 @@ class Detected:
     """Its probability, from 0 to 1."""
 
 
-def identify(classifier: "Model", texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
+class Classifier(Protocol):
+    """A model that gives a probability to each language."""
+
+    def predict(self, inputs: list[Example], /) -> Iterable[Prediction]: ...
+
+
+def identify(classifier: Classifier, texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
     """The `top` most probable languages of each text, the most probable first; none for a text without letters."""
-    predictions = classifier.predict([{"text": classifier_input(text)} for text in texts])
     found = []
-    for text, prediction in zip(texts, predictions, strict=True):
-        values = with_han_share(text, prediction["probabilities"]).items()
-        ordered = sorted((item for item in values if item[0] != OTHER), key=lambda item: -item[1])
-        found.append([Detected(*item) for item in ordered[:top]])
+    for probabilities in language_probabilities(classifier, texts):
+        known = (item for item in probabilities.items() if item[0] != OTHER)
+        found.append([Detected(*item) for item in sorted(known, key=lambda item: -item[1])[:top]])
     return found
+
+
+def language_probabilities(classifier: Classifier, texts: Sequence[str]) -> list[Mapping[str, float]]:
+    """The probability of each class for each text."""
+    predictions = classifier.predict([{"text": classifier_input(text)} for text in texts])
+    return [
+        with_han_share(text, prediction["probabilities"]) for text, prediction in zip(texts, predictions, strict=True)
+    ]
+
+
+class BundledClassifier:
+    """The bundled classifier for the processes that prepare data; one thread each."""
+
+    def __init__(self) -> None:
+        folder, settings = bundled_run("languages"), Classification.recipe_type
+        values = current_names(read_toml(folder / RECIPE))
+        recipe = build(settings, values, str(folder / RECIPE), settings.defaults, allow_unused=True)
+        self.task, path = Classification.load(recipe, folder), Checkpoints(folder / CHECKPOINTS).resolve("best")
+        self.model = self.task.new_model().eval()
+        load_weights(self.model, read_weights(path), str(path))
+        if parent_process() is not None:
+            torch.set_num_threads(1)
+
+    def predict(self, inputs: list[Example], /) -> Iterable[Prediction]:
+        return self.task.predict(self.model, inputs)
+
+
+bundled_classifier = cache(BundledClassifier)
+"""The classifier, loaded at the first call."""
+
+
+def bundled_probabilities(texts: Sequence[str]) -> list[Mapping[str, float]]:
+    """The probability of each language for each text; all of them have letters. For `data.clean`."""
+    return language_probabilities(bundled_classifier(), texts)
 
 
 def with_han_share(text: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:

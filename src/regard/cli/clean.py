@@ -1,0 +1,220 @@
+"""regard clean: what filters remove from parallel text, and the text without it."""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.options import AsJson
+from regard.cli.screen import ProgressLine, print_json, print_result, report, to_json
+from regard.cli.streams import check_output, interruptible, open_output
+from regard.cli.tables import SPACES, make_source
+from regard.errors import UserError
+from regard.messages import Message, join_messages
+from regard.recipe_files import SUFFIX, shipped_recipes
+from regard.run_files import RECIPE
+
+if TYPE_CHECKING:
+    from regard.data.sources import Source
+    from regard.recipe import Recipe
+    from regard.run.cleaning import Cleaned, Corpus
+    from regard.tasks.base import Example
+
+SETTING = re.compile(r"[a-z_]+(\.[a-z_]+)+=")
+SHOWN = 100
+"""Characters of a side in a sample."""
+COLUMNS = ("src", "tgt", "from", "to", "score")
+"""Keys of a pair that are written, if its first pair has them."""
+Write = Callable[["Example"], None]
+
+
+def clean(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECIPE|CORPUS",
+            help="Recipe file, recipe name or run folder; or tables (.tsv, .csv, .jsonl, .parquet, .tmx ...) or two "
+            "text files SRC,TGT; then settings NAME=VALUE.",
+        ),
+    ],
+    source: Annotated[
+        str, typer.Option("--from", metavar="CODE", help="Only with CORPUS: source language code, e.g. en.")
+    ] = "",
+    target: Annotated[
+        str, typer.Option("--to", metavar="CODE", help="Only with CORPUS: target language code, e.g. de.")
+    ] = "",
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD=COLUMN,...",
+            help="Only with tables: source, target and score column, by name or by number, e.g. src=1,tgt=2,score=3.",
+        ),
+    ] = "",
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File for the kept pairs: .tsv, .jsonl or two text files SRC,TGT."
+        ),
+    ] = None,
+    removed: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File for the removed pairs with their reasons: .tsv or .jsonl.")
+    ] = None,
+    samples: Annotated[int, typer.Option(metavar="N", min=0, help="Number of removed pairs to show per filter.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Show what filters remove from parallel text, and write the clean pairs."""
+    from regard.data.accounts import collect_accounts
+    from regard.run.cleaning import clean as clean_corpus
+
+    settings = [item for item in inputs if SETTING.match(item) and not Path(item).exists()]
+    names = [item for item in inputs if item not in settings]
+    files = [file for item in (output, removed) if item for file in check_files(item, item == output)]
+    for file in files:
+        check_output(file, *(part for name in names for part in name.split(",")))
+    with interruptible():
+        with collect_accounts(report), ProgressLine(Message("pairs read:")) as progress:
+            corpus = open_corpus(names, settings, columns, (source, target))
+            cleaned = clean_corpus(corpus, progress)
+        found = cleaned.samples(samples)
+        if not as_json:
+            show(cleaned, found)
+        if files:
+            write(cleaned, output, removed)
+    if as_json:
+        account = cleaned.account
+        counts = {"read": account.read, "kept": account.kept, "removed": account.dropped}
+        print_json(counts | {"samples": found, "output": output, "removed_file": removed})
+    elif output:
+        print_result(Message("written to {folder}", folder=shlex.quote(output)))
+
+
+def open_corpus(names: list[str], settings: list[str], columns: str, languages: tuple[str, str]) -> "Corpus":
+    """The pairs of a recipe or of files, with the filters that are set, or the default ones."""
+    from regard.config import apply_overrides, build
+    from regard.data.fields import PAIRS
+    from regard.data.formats import describe_sources
+    from regard.data.settings import PairDataSettings
+    from regard.run.cleaning import file_corpus, recipe_corpus, with_cleaning
+
+    if len(names) == 1 and is_recipe(names[0]):
+        if columns or any(languages):
+            problem, remedy = "`--columns`, `--from` and `--to` are for files", "change the recipe's [data] instead"
+            raise UserError(problem, remedy, code="unsupported-option", where="columns")
+        return recipe_corpus(load(names[0], settings), report)
+    sources = [make_source(name, columns) for name in names]
+    if not sources:
+        raise UserError("no corpus is given", "name a recipe or files", code="missing-option", where="CORPUS")
+    for line in describe_sources(sources, Path(), PAIRS):
+        report(line)
+    for setting in settings:
+        if not setting.startswith("data."):
+            problem = f"`{setting}` has no effect on files"
+            raise UserError(problem, "set the filters in data, e.g. data.clean.numbers=false", code="unused-setting")
+    codes = [given or guess_language(sources, side) for given, side in zip(languages, ("src", "tgt"), strict=True)]
+    values = apply_overrides({"data": {"src_lang": codes[0], "tgt_lang": codes[1]}}, settings)["data"]
+    data = with_cleaning(build(PairDataSettings, {**values, "train": sources}, "the settings"))
+    if not (data.src_lang and data.tgt_lang):
+        report(Message("script and language are not checked: set `--from` and `--to`, e.g. `--from en --to de`"))
+    return file_corpus(data)
+
+
+def guess_language(sources: "list[Source]", side: str) -> str:
+    """The language code that is the file extension of all files of a side: train.en; else ""."""
+    from regard.data.records import file_ending
+    from regard.documents.scripts import LANGUAGES
+
+    endings = {file_ending(getattr(source, side) or "").removeprefix(".") for source in sources}
+    return endings.pop() if len(endings) == 1 and endings <= frozenset[str]().union(*LANGUAGES.values()) else ""
+
+
+def is_recipe(name: str) -> bool:
+    """True if an argument is a recipe file, the name of a bundled recipe or the folder of a run."""
+    path = Path(name)
+    shipped = not path.exists() and name in {recipe.stem for recipe in shipped_recipes()}
+    return path.suffix == SUFFIX or (path / RECIPE).is_file() or shipped
+
+
+def load(name: str, settings: list[str]) -> "Recipe":
+    """A recipe with the default filters of [data.clean], unless it has filters."""
+    from regard.tasks.registry import load_recipe
+
+    name = str(Path(name) / RECIPE) if (Path(name) / RECIPE).is_file() else name
+    recipe = load_recipe(name, settings)
+    if getattr(recipe.data, "clean", None) is None and "clean" in type(recipe.data).model_fields:
+        report(Message("the recipe has no [data.clean]; add `clean = {{}}` to [data] to train on the pairs kept here"))
+        recipe = load_recipe(name, [*settings, "data.clean={}"])
+    return recipe
+
+
+def show(cleaned: "Cleaned", samples: "dict[str, list[Example]]") -> None:
+    """Print the account, and below it the samples."""
+    from regard.data.accounts import REASONS
+
+    print_result(cleaned.account.table())
+    for reason, pairs in samples.items():
+        print_result(join_messages("", ["\n", REASONS[reason], ":"]))
+        for pair in pairs:
+            print_result(f"  {shorten(pair['src'])}\n  {shorten(pair['tgt'])}\n")
+
+
+def shorten(text: str) -> str:
+    """A side of a pair on one short line."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+# ---- output
+
+
+def check_files(name: str, is_pair: bool) -> list[str]:
+    """The files that an output names; a UserError if their format cannot be written."""
+    from regard.data.records import file_ending
+
+    parts = name.split(",")
+    if file_ending(name) not in (".tsv", ".jsonl") and not (is_pair and len(parts) == 2 and all(parts)):
+        remedy = "use .tsv or .jsonl" + (", or two text files SRC,TGT" if is_pair else "")
+        raise UserError(f"pairs cannot be written to {name}", remedy, code="unsupported-file", where=name)
+    return [name] if file_ending(name) in (".tsv", ".jsonl") else parts
+
+
+def write(cleaned: "Cleaned", output: str | None, removed: str | None) -> None:
+    """Write the kept and the removed pairs; each file is written completely or not at all."""
+    with ExitStack() as stack:
+        keep = stack.enter_context(open_pairs(output)) if output else None
+        remove = stack.enter_context(open_pairs(removed, "reason")) if removed else None
+        progress = stack.enter_context(ProgressLine(Message("pairs written:")))
+        for number, (pair, reason) in enumerate(cleaned.results(), 1):
+            if reason is None and keep:
+                keep(pair)
+            elif reason is not None and remove:
+                remove({**pair, "reason": reason})
+            progress(number, len(cleaned.decisions))
+
+
+@contextmanager
+def open_pairs(name: str, *more: str) -> Iterator[Write]:
+    """Write pairs to a table, JSON lines or two text files; a line break or tab in a text is written as a space."""
+    from regard.data.records import file_ending
+
+    with ExitStack() as stack:
+        streams = [stack.enter_context(open_output(file)) for file in check_files(name, is_pair=True)]
+        names: list[str] = []
+
+        def write_pair(pair: "Example") -> None:
+            if not names:
+                names.extend([*more, *(key for key in COLUMNS if key in pair)])
+                if file_ending(name) == ".tsv":
+                    streams[0].write("\t".join(names) + "\n")
+            if file_ending(name) == ".jsonl":
+                streams[0].write(to_json({key: pair[key] for key in names if key in pair}) + "\n")
+            elif len(streams) == 2:
+                for stream, side in zip(streams, ("src", "tgt"), strict=True):
+                    stream.write(pair[side].translate(SPACES) + "\n")
+            else:
+                streams[0].write("\t".join(str(pair.get(key, "")).translate(SPACES) for key in names) + "\n")
+
+        yield write_pair
