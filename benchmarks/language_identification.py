@@ -24,10 +24,10 @@ import torch
 from benchmarks.language_data import LANGUAGES
 
 from regard.files import open_binary
-from regard.run import identification
 from regard.run import model as run_model
 from regard.run.model import Model
 from regard.run_files import find_run
+from regard.tasks import identification
 
 Answers = list[tuple[str, float]]
 """The language of each text and its confidence, from 0 to 1."""
