@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from regard.messages import Message
 
 if TYPE_CHECKING:
     from regard.documents.document import FileDocument
+    from regard.run.memory import MemoryInput
     from regard.run.model import Translator
     from regard.run.translating import Direction
     from regard.tasks.base import AnyTask
@@ -48,6 +50,18 @@ class DocumentOptions(OptionGroup):
             help="Required translations of terms: one term, tab and translation per line, or a .csv file.",
         ),
     ] = None
+    memory: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Translation memory, used for sentences that it contains: .tmx, .xliff, .csv, or .tsv with language "
+            "codes in its first row, e.g. en, tab, de. Repeat for several.",
+        ),
+    ] = None
+    bundled_memory: Annotated[
+        bool,
+        typer.Option(help="Look up sentences in the bundled phrases. Only with the bundled translator."),
+    ] = True
 
     def ending(self, input_: str) -> str:
         """The format of the input as the ending of a file; "" if each line is a sentence."""
@@ -97,10 +111,10 @@ class DocumentOptions(OptionGroup):
             source = detect_source(translator.task.languages, target, sentences)
             if source is not None:  # sentences end with other marks
                 document = self.open(translator, name, read, (source, target))
-        segments, given = document.segments, [options, source, target, self.format, text]
-        files = (input_, str(self.glossary or ""))
+        segments, given = document.segments, [options, source, target, self.format, text, self.bundled_memory]
+        files = (input_, str(self.glossary or ""), *map(str, self.memory or ()))
         with work_on(Message("translated sentences:"), output, len(segments), translator, given, *files) as work:
-            translations = translate_segments(translator, segments, source, target, work, **options)
+            translations = translate_segments(translator, segments, source, target, work, self.memories, **options)
             for number, item in enumerate(translations, 1):
                 if item.problem:
                     report(problem_message(item.problem, number, item.text))
@@ -108,6 +122,15 @@ class DocumentOptions(OptionGroup):
                 stream.flush()
                 stream.buffer.write(document.render(translations) + b"\n" * (text is not None and output == STDIO))
                 stream.buffer.flush()
+
+    @cached_property
+    def memories(self) -> "MemoryInput":
+        """What is looked up before the model is asked."""
+        from regard.run.memory import TranslationMemory
+
+        if not self.bundled_memory:
+            return TranslationMemory.read(*self.memory) if self.memory else False
+        return self.memory or None
 
     @property
     def terms(self) -> dict[str, str]:

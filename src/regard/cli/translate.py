@@ -146,8 +146,9 @@ class LineTranslation:
                     break
             source, lines = self.detect("\n".join(text for text, _ in first)), chain(first, lines)
         title, counts, documents = Message("translated lines:"), Counts(), self.documents
-        options, glossary = [self.options, source, self.target, documents.format, given], str(documents.glossary or "")
-        work_on = streams.work_on(title, output, total, self.translator, options, glossary, *files)
+        options = [self.options, source, self.target, documents.format, documents.bundled_memory, given]
+        files = (str(documents.glossary or ""), *map(str, documents.memory or ()), *files)
+        work_on = streams.work_on(title, output, total, self.translator, options, *files)
         rows: deque[Row | None] = deque()
         texts = (rows.append(row) or text for text, row in lines)  # type: ignore[func-returns-value]
         with work_on as work, self.open(output) as write:
@@ -190,7 +191,13 @@ class LineTranslation:
 
         examples, documents = with_prefixes(lines, self.prefixes), self.documents
         split = documents.format != "lines"
-        reading: Options = {"glossary": documents.terms, "split": split, "detect": False, "where": "line"}
+        reading: Options = {
+            "glossary": documents.terms,
+            "memory": documents.memories,
+            "split": split,
+            "detect": False,
+            "where": "line",
+        }
         return predict_texts(self.translator, examples, source, self.target, **reading, **self.options)
 
 

@@ -10,10 +10,14 @@ files and grow without bounds.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 from xml.parsers import expat
 
-from regard.data.records import DAMAGED, Location, Record, SourceFiles
+from regard.data.records import DAMAGED, Location, Opener, Record, SourceFiles
+from regard.data.sources import Source
 from regard.errors import UserError
+from regard.files import open_binary
 
 UNITS = ("tu", "trans-unit", "segment")
 TEXTS = ("seg", "source", "target")
@@ -24,10 +28,30 @@ MAX_DEPTH, MAX_CHARACTERS = 100, 1 << 24
 CHUNK = 1 << 16
 
 
+class BitextUnit(NamedTuple):
+    """The texts of one unit, each after its language in TMX, and after "source" or "target" in XLIFF."""
+
+    location: Location
+    texts: list[tuple[str, str]]
+    default: str
+    """The source language that the header of a TMX file names, or ""."""
+
+
 def read_bitext(files: SourceFiles) -> Iterator[Record]:
     """The pairs of a TMX or XLIFF file; a unit without one of its two texts is left out and counted."""
-    path, reader = files.paths[0], _Reader(files)
-    with files.opener(path) as stream:
+    for unit in read_units(files.paths[0], files.opener):
+        files.account.read += 1
+        pair = _pair(unit, files.source)
+        if pair is None:
+            files.account.drop("no_target")
+        else:
+            yield Record(unit.location, pair)
+
+
+def read_units(path: Path, opener: Opener = open_binary) -> Iterator[BitextUnit]:
+    """The units of a TMX or XLIFF file with the texts of all their languages."""
+    reader = _Reader(path)
+    with opener(path) as stream:
         final = False
         while not final:
             try:
@@ -44,11 +68,11 @@ def read_bitext(files: SourceFiles) -> Iterator[Record]:
 
 
 class _Reader:
-    """Handlers of the XML parser; `units` has the pairs that are complete."""
+    """Handlers of the XML parser; `units` has those that are complete."""
 
-    def __init__(self, files: SourceFiles) -> None:
-        self.units: list[Record] = []
-        self._files, self._path, self._source = files, files.paths[0], files.source
+    def __init__(self, path: Path) -> None:
+        self.units: list[BitextUnit] = []
+        self._path = path
         self._open: list[str] = []
         """The names of the elements that are open, without prefixes."""
         self._texts: list[tuple[str, str]] = []
@@ -61,8 +85,8 @@ class _Reader:
         parser.EntityDeclHandler = lambda *_: self._refuse("declares an entity")
         parser.SkippedEntityHandler = lambda *_: self._refuse("uses an unknown entity")
 
-    def _error(self, problem: str, remedy: str, line: int = 0) -> UserError:
-        return Location(self._path, line or self.parser.CurrentLineNumber).error(problem, remedy, "bad-xml")
+    def _error(self, problem: str, remedy: str) -> UserError:
+        return Location(self._path, self.parser.CurrentLineNumber).error(problem, remedy, "bad-xml")
 
     def _refuse(self, problem: str) -> None:
         raise self._error(problem, "replace it by its text")
@@ -103,30 +127,25 @@ class _Reader:
         if self._is_text():
             self._texts.append((self._language, "".join(self._text)))
         if self._open.pop() in UNITS:
-            self._files.account.read += 1
-            pair = self._pair()
-            if pair is None:
-                self._files.account.drop("no_target")
-            else:
-                self.units.append(Record(Location(self._path, self._begin), pair))
-
-    def _pair(self) -> dict[str, str] | None:
-        """Source and target of the unit; None if one is missing."""
-        languages = [language for language, _ in self._texts]
-        if "tmx" in self._open:
-            given = (self._source.src_lang or self._default, self._source.tgt_lang)
-            src, tgt = ([i for i, name in enumerate(languages) if _matches(name, wanted)] for wanted in given)
-            tgt = tgt if self._source.tgt_lang else [i for i in range(len(languages)) if i not in src]
-        else:
-            src, tgt = ([i for i, name in enumerate(languages) if name == side] for side in ("source", "target"))
-        if len(src) > 1 or len(tgt) > 1:
-            problem = f"has a unit with the texts {', '.join(languages)}, and it is not clear which two are meant"
-            remedy = "set src_lang and tgt_lang, e.g. en and de; or keep one text of each"
-            raise self._error(problem, remedy, self._begin)
-        return {"src": self._texts[src[0]][1], "tgt": self._texts[tgt[0]][1]} if src and tgt else None
+            self.units.append(BitextUnit(Location(self._path, self._begin), self._texts, self._default))
 
 
-def _matches(name: str, wanted: str | None) -> bool:
+def _pair(unit: BitextUnit, source: Source) -> dict[str, str] | None:
+    """Source and target of a unit; None if one is missing."""
+    languages = [language for language, _ in unit.texts]
+    given = (source.src_lang or unit.default, source.tgt_lang)
+    if {*languages} <= {"source", "target"}:
+        given = ("source", "target")
+    src, tgt = ([i for i, name in enumerate(languages) if matches_language(name, wanted)] for wanted in given)
+    tgt = tgt if given[1] else [i for i in range(len(languages)) if i not in src]
+    if len(src) > 1 or len(tgt) > 1:
+        problem = f"has a unit with the texts {', '.join(languages)}, and it is not clear which two are meant"
+        remedy = "set src_lang and tgt_lang, e.g. en and de; or keep one text of each"
+        raise unit.location.error(problem, remedy, "bad-xml")
+    return {"src": unit.texts[src[0]][1], "tgt": unit.texts[tgt[0]][1]} if src and tgt else None
+
+
+def matches_language(name: str, wanted: str | None) -> bool:
     """True if a language is the one that is wanted, or a regional form of it: en-GB is en."""
     name, wanted = name.lower().replace("_", "-"), (wanted or "").lower().replace("_", "-")
     return bool(wanted) and (name == wanted or name.partition("-")[0] == wanted)

@@ -21,11 +21,15 @@ class Segment:
     text          plain text; protected parts are already replaced by placeholders if the model has any
     needs_links   the translation must come with `links`, since tags or protected parts have to be located in it
     prefix        the beginning of its translation, if that is given
+    known         its translation, if a translation memory has it
+    capitals      it was written in capitals, as its translation will be
     """
 
     text: str
     needs_links: bool = False
     prefix: str = ""
+    known: str | None = None
+    capitals: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class SegmentTranslation:
     """The translation of one segment: the best one, others from the second best on, and one link per target token.
 
     `prediction` is what the model says about it: score, hypotheses, ...; None if no model translated it. `problem` is a
-    key of PROBLEMS, or "".
+    key of PROBLEMS, or "". `remembered` is True if it comes from a translation memory.
     """
 
     text: str
@@ -41,6 +45,7 @@ class SegmentTranslation:
     links: tuple[Link, ...] = ()
     prediction: JsonObject | None = None
     problem: str = ""
+    remembered: bool = False
 
 
 def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
@@ -51,4 +56,5 @@ def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> Segment
         overlap, source_start, source_end = max(common, default=(0, 0, 0))
         if overlap > 0:
             links.append((source_start, source_end, target_start, target_end))
-    return replace(after, links=tuple(links), problem=before.problem or after.problem)
+    remembered = before.remembered and after.remembered
+    return replace(after, links=tuple(links), problem=before.problem or after.problem, remembered=remembered)

@@ -1,8 +1,9 @@
 """Texts translated by a model: one path for the command, Python and the server.
 
-text -> sentences (documents) -> too long for the model? pieces -> no letters? unchanged -> search
+text -> sentences (documents) -> in the memory? done -> too long for the model? pieces -> capitals? small letters
+     -> no letters? unchanged -> search
      -> looped? search again, then cut -> numbers changed? search again with other numbers, which are replaced -> links
-     -> pieces joined with the blanks between them -> text
+     -> capitals again -> pieces joined with the blanks between them -> text
 
 `translate_segments` is a generator: it yields work for a model and is sent the results. A command does the work at
 once (`compute`); a server joins it with the work of other requests, and adds a cache and events.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from regard.documents.capitals import in_capitals, without_capitals
 from regard.documents.document import open_document
 from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
 from regard.documents.passage import TemplateDocument, blank_between
@@ -26,6 +28,7 @@ from regard.documents.segment import NUMBERS, PROBLEMS, SCRIPT, Link, Segment, S
 from regard.documents.sentences import WORD, Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
+from regard.run.memory import MemoryInput, TranslationMemory
 from regard.tasks.base import Example, Prediction
 from regard.tasks.identification import Detected, known_languages, page_words
 from regard.tasks.inputs import chunk
@@ -117,6 +120,7 @@ class SegmentTask:
     alternatives   how many other translations of a segment are wanted
     links          True: all segments need links
     notify         called as soon as a translation is known
+    memory         known translations of sentences; samples and n-best lists are always the model's
     """
 
     task: Translation
@@ -126,22 +130,28 @@ class SegmentTask:
     links: bool = False
     cache: SentenceCache | None = None
     notify: Notify | None = None
+    memory: TranslationMemory | None = None
 
     def translate(self, segments: Sequence[Segment], direction: Direction) -> Steps:
         """Translate each segment; equal ones once. A pivot direction is two translations, each with its own links."""
         source, target = direction
+        segments = [self._recall(item, source, target) for item in segments]
         pivot = self.languages.pivot(source, target)
         if pivot is not None:
             first = replace(self, alternatives=0, notify=None)
             before = yield from first.translate([replace(item, prefix="") for item in segments], (source, pivot))
             pairs = list(zip(before, segments, strict=True))
-            between = [Segment(item.text, segment.needs_links, segment.prefix) for item, segment in pairs]
+            between = [replace(segment, text=item.text) for item, segment in pairs]
             after = yield from self.translate(between, (pivot, target))
             return [join_steps(*steps) for steps in zip(before, after, strict=True)]
         if source and source == target and direction not in self.languages.directions:
             return [SegmentTranslation(item.text, links=copy_links(item.text)) for item in segments]
-        cuts = [cut_source(self.task, self.example(item, target)) for item in segments]
-        pieces = [replace(item, text=item.text[slice(*span)], prefix=item.prefix * (index == 0))
+        whole = ([(0, len(item.text))] if item.known is not None else None for item in segments)
+        cuts = [
+            known or cut_source(self.task, self.example(item, target))
+            for item, known in zip(segments, whole, strict=True)
+        ]
+        pieces = [self._lower(replace(item, text=item.text[slice(*span)], prefix=item.prefix * (index == 0)), source)
                   for item, spans in zip(segments, cuts, strict=True) for index, span in enumerate(spans)]  # fmt: skip
         owners = [number if len(spans) == 1 else -1 for number, spans in enumerate(cuts) for _ in spans]
         translations = yield from self._search(pieces, target, owners)
@@ -155,6 +165,20 @@ class SegmentTask:
                 self.notify([number], joined[number].text)
         return joined
 
+    def _recall(self, segment: Segment, source: str | None, target: str | None) -> Segment:
+        """A segment with its translation from the memory, if that has it."""
+        is_model = self.task.decoding.search == "sample" or self.task.decoding.nbest > 1
+        if self.memory is None or segment.known is not None or segment.prefix or source == target or is_model:
+            return segment
+        return replace(segment, known=self.memory.find(segment.text, source, target, self.languages.placeholders))
+
+    def _lower(self, segment: Segment, source: str | None) -> Segment:
+        """A segment in small letters if it is in capitals; not if its languages are unknown: it may be anything."""
+        is_text = self.languages.directions and not segment.prefix and segment.known is None
+        if not is_text or not in_capitals(segment.text):
+            return segment
+        return replace(segment, text=without_capitals(segment.text, source), capitals=True)
+
     def example(self, segment: Segment, target: str | None) -> Example:
         values = {"prefix": segment.prefix, "to": target if self.languages.tags else None}
         return {"src": segment.text, **{name: value for name, value in values.items() if value}}
@@ -166,24 +190,29 @@ class SegmentTask:
         """
         results = [SegmentTranslation(item.text) for item in segments]
         sources = {source for source, _ in self.languages.directions}
-        groups: dict[tuple[str, str, int], list[int]] = {}
+        groups: dict[tuple[str, str, int, bool], list[int]] = {}
         drawn = self.task.decoding.search == "sample"  # equal sentences have different samples
         for number, item in enumerate(segments):
             is_number = self.languages.directions and not any(map(str.isalpha, item.text))
-            if sources and is_unknown(item.text, sources):
+            if item.known is not None:
+                self._report([number], results, SegmentTranslation(item.known, remembered=True), owners)
+            elif sources and is_unknown(item.text, sources):
                 self._report([number], results, replace(results[number], problem=SCRIPT), owners)
             elif item.text.strip() and not is_number:
-                groups.setdefault((item.text, item.prefix, number * drawn), []).append(number)
+                groups.setdefault((item.text, item.prefix, number * drawn, item.capitals), []).append(number)
             else:
                 self._report([number], results, results[number], owners)
         for key in list(groups):
             if self.cache is not None and (cached := self.cache.get((target, key[0], self.alternatives))) is not None:
-                self._report(groups.pop(key), results, cached, owners)
+                self._report(groups.pop(key), results, capitalise(cached) if key[3] else cached, owners)
         examples = [self.example(segments[numbers[0]], target) for numbers in groups.values()]
-        named = [[owners[number] for number in numbers if owners[number] >= 0] for numbers in groups.values()]
+        named = [  # the model writes small letters, so nobody is told what it writes for capitals
+            [owners[number] for number in numbers if owners[number] >= 0 and not key[3]]
+            for key, numbers in groups.items()
+        ]
         translations = yield from self._decode(examples, named)
-        for numbers, translation in zip(groups.values(), translations, strict=True):
-            self._report(numbers, results, translation, owners)
+        for (key, numbers), translation in zip(groups.items(), translations, strict=True):
+            self._report(numbers, results, capitalise(translation) if key[3] else translation, owners)
             if self.cache is not None:
                 name = (target, segments[numbers[0]].text, self.alternatives)
                 self.cache.put(name, replace(translation, prediction=None))
@@ -269,7 +298,8 @@ class SegmentTask:
             if segment.text == item.text:
                 linked[number] = replace(item, links=copy_links(item.text))
             else:
-                waiting.setdefault((segment.text, item.text), []).append(number)
+                text = item.text.lower() if segment.capitals else item.text
+                waiting.setdefault((segment.text, text), []).append(number)
         if waiting:
             examples = [self.example(Segment(text), target) for text, _ in waiting]
             found = yield AlignmentStep(examples, [translation for _, translation in waiting])
@@ -299,6 +329,8 @@ class SegmentTask:
         aligned = (yield AlignmentStep([item[1] for item in others], [item[2] for item in others])) if others else []
         for (n, _, text), links in zip(others, aligned, strict=True):
             other = replace(linked[n], text=text, links=links)
+            if segments[n].capitals:
+                other = replace(other, text=text.upper(), links=links if len(text) == len(text.upper()) else ())
             if lost_words(segments[n].text, other) < lost_words(segments[n].text, linked[n]):
                 linked[n] = other
         return linked
@@ -323,7 +355,7 @@ def join_pieces(text: str, spans: Sequence[Span], translations: Sequence[Segment
     joined += text[end:]
     best = [item.prediction["hypotheses"][0] for item in translations if item.prediction]
     prediction = joined_prediction(joined, best, len(best), best) if best else None  # None: no model translated a piece
-    problem = max(item.problem for item in translations)
+    problem = max((item.problem for item in translations), default="")
     return SegmentTranslation(joined, links=tuple(links), prediction=prediction, problem=problem)
 
 
@@ -332,6 +364,12 @@ def lost_words(text: str, translation: SegmentTranslation) -> int:
     words = [match.span() for match in WORD.finditer(text) if match[0][0].isalpha()]
     read = [link[:2] for link in translation.links if is_word(translation.text[link[2] : link[3]])]
     return sum(not any(first < end and start < last for first, last in read) for start, end in words)
+
+
+def capitalise(translation: SegmentTranslation) -> SegmentTranslation:
+    """A translation in capitals."""
+    alternatives = tuple(map(str.upper, translation.alternatives))
+    return replace(translation, text=translation.text.upper(), alternatives=alternatives)
 
 
 def copy_links(text: str) -> tuple[Link, ...]:
@@ -367,12 +405,13 @@ def translate_segments(
     source: str | None = None,
     target: str | None = None,
     work: Work | None = None,
+    memory: MemoryInput = None,
     **options: object,
 ) -> list[SegmentTranslation]:
     """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
     source, target = model.task.languages.choose(source, target)
     languages = model.task.languages.with_direction(source, target)
-    job = SegmentTask(model.task.configure(**options), languages, options)
+    job = SegmentTask(model.task.configure(**options), languages, options, memory=model.memory(memory, languages))
     if source is None:
         text = " ".join(segment.text for segment in segments)
         (source,) = detect_sources(languages, target, [text], model.identify)
@@ -424,6 +463,7 @@ def predict_texts(
     *,
     format: str = "text",
     glossary: Mapping[str, str] | Glossary = NO_TERMS,
+    memory: MemoryInput = None,
     split: bool = True,
     detect: bool = True,
     where: str = "text",
@@ -435,13 +475,14 @@ def predict_texts(
     source, target    language codes, see `Languages.choose`; without a source, the language of each text is detected
     format            text, or html
     glossary          terms of the texts and their translations
+    memory            known translations of sentences, see `MemoryInput`
     split             False: each line is one sentence, also if it looks like several
     detect            False: without a source language, the languages of the texts are not detected
     options           options of the search: beam=8, nbest=4, ...
     """
     source, target = model.task.languages.choose(source, target)
     languages, terms = model.task.languages.with_direction(source, target), Glossary.of(glossary)
-    job = SegmentTask(model.task.configure(**options), languages, options)
+    job = SegmentTask(model.task.configure(**options), languages, options, memory=model.memory(memory, languages))
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
         sources = [source] * len(lines)
@@ -471,7 +512,8 @@ def predict_texts(
 def join_predictions(document: TemplateDocument, translations: Sequence[SegmentTranslation]) -> Prediction:
     """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts.
 
-    `sentences` is the number of sentences that were translated; `parts` is larger if some are too long for the model.
+    `sentences` is the number of sentences that the model translated; `parts` is larger if some are too long for it.
+    `memory` is the number of sentences from a translation memory.
     """
     text = document.render(translations)
     predictions = [item.prediction for item in translations if item.prediction]
@@ -483,5 +525,7 @@ def join_predictions(document: TemplateDocument, translations: Sequence[SegmentT
         texts = [text, *(document.render([SegmentTranslation(item["text"])]) for item in others)]
         hypotheses = [item | {"text": new} for item, new in zip([*used, *others], texts, strict=True)]
     problems = sorted({item.problem for item in translations} - {""})
+    remembered = sum(item.remembered for item in translations)
     counts = {"sentences": len(predictions)} | ({"problems": problems} if problems else {})
+    counts |= {"memory": remembered} if remembered else {}
     return joined_prediction(text, used, parts, hypotheses) | counts

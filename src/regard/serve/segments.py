@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.files import JsonObject
 from regard.run import translating
 from regard.run.alignment import align
+from regard.run.memory import TranslationMemory
 from regard.run.model import Model, Translator
 from regard.serve.errors import ServiceError
 from regard.serve.worker import OnResult, Unit, Worker
@@ -133,8 +134,15 @@ class SegmentEvents:
 class SegmentTranslator:
     """Translates segments with one run, joined with those of other requests."""
 
-    def __init__(self, worker: Worker, task: Translation, languages: Languages, cache: int) -> None:
-        self.worker, self.task, self.languages = worker, task, languages
+    def __init__(
+        self,
+        worker: Worker,
+        task: Translation,
+        languages: Languages,
+        cache: int,
+        memory: TranslationMemory | None = None,
+    ) -> None:
+        self.worker, self.task, self.languages, self.memory = worker, task, languages, memory
         self.cache = translating.SentenceCache(cache)
 
     async def translate(
@@ -148,7 +156,9 @@ class SegmentTranslator:
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
         source, target = (self.task.languages.find(code) if code else None for code in direction)
-        job = translating.SegmentTask(self.task, self.languages, {}, alternatives, links, self.cache)
+        job = translating.SegmentTask(
+            self.task, self.languages, {}, alternatives, links, self.cache, memory=self.memory
+        )
         results: list[SegmentTranslation] = []
         for part in chunk(segments, lambda segment: len(segment.text), CHUNK, CHUNK_CHARACTERS):
             numbers = range(len(results), len(results) + len(part))

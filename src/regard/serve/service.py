@@ -14,8 +14,10 @@ from regard.documents.document import RESULTS, SegmentTranslation, file_format, 
 from regard.documents.protecting import Glossary
 from regard.documents.segment import Link
 from regard.errors import UserError
+from regard.run.memory import TranslationMemory, bundled_memory
 from regard.run.model import Input, Model, identifier
 from regard.run.translating import open_text
+from regard.run_files import FOLDER, TRANSLATOR
 from regard.serve import segments
 from regard.serve.errors import ServiceError
 from regard.serve.languages import ServedLanguages, parse_languages
@@ -61,7 +63,7 @@ class TranslateRequest:
 class TranslatedText:
     """The translation of one text; `source` is its language, `detected` what was detected if it was not given.
 
-    `problems` are keys of `segment.PROBLEMS`.
+    `problems` are keys of `segment.PROBLEMS`; `memory` is the number of sentences from a translation memory.
     """
 
     text: str
@@ -70,6 +72,7 @@ class TranslatedText:
     detected: list[Detected] | None
     links: list[Link]
     problems: list[str] = field(default_factory=list)
+    memory: int = 0
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Service:
 
     def __init__(self, models: Mapping[str, Model], settings: ServeSettings, identify: Identify | None = None) -> None:
         """`identify` replaces the language identification that comes with regard."""
-        self.settings = settings
+        self.settings, self.memory = settings, TranslationMemory.read(*settings.memory)
         self.stopping = False
         given = parse_languages(settings.languages, models)
         self.runs: Mapping[str, ServedRun] = {
@@ -139,8 +142,17 @@ class Service:
         translator = None
         if languages is not None:
             languages = replace(languages, directions=directions or languages.directions)
-            translator = SegmentTranslator(worker, cast(Translation, model.task), languages, settings.cache)
+            translator = SegmentTranslator(
+                worker, cast(Translation, model.task), languages, settings.cache, self._memory(model, languages)
+            )
         return ServedRun(name, model, languages, worker, translator)
+
+    def _memory(self, model: Model, languages: Languages) -> TranslationMemory | None:
+        """The translation memories for a run: those of the settings, if they have one of its directions, then that of
+        the bundled translator."""
+        files, is_bundled = self.memory, self.settings.bundled_memory and model.run.folder == FOLDER / TRANSLATOR
+        found = (files if files.serves(languages) else TranslationMemory()) + bundled_memory(is_bundled)
+        return found if len(found) else None
 
     # ---- start and stop ---------------------------------------------------------------------------------------------
 
@@ -227,7 +239,8 @@ class Service:
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
         links = segments.text_links(text, rendered, document.segments, translations) if links_too else []
         problems = find_problems(translations)
-        return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links, problems)
+        remembered = sum(item.remembered for item in translations)
+        return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links, problems, remembered)
 
     async def translate_file(
         self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}

@@ -66,6 +66,12 @@ class ServeSettings(Settings):
     )
     proxy: str = Field("", description="address of a reverse proxy whose header X-Forwarded-For names the client")
     access_log: bool = Field(True, description="print one line per request, without texts")
+    memory: tuple[str, ...] = Field(
+        (), description="translation memory (.tmx, .tsv, .csv), used for sentences that it contains; repeat for several"
+    )
+    bundled_memory: bool = Field(
+        True, description="look up sentences in the bundled phrases, if the bundled translator is served"
+    )
     cache: int = Field(4096, ge=0, description="maximum number of translated sentences kept in memory; 0: none")
 
     @property

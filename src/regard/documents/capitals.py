@@ -1,0 +1,29 @@
+"""Sentences in capitals, of which models know few: translated in small letters, then written in capitals again.
+
+DO NOT ENTER  ->  Do not enter  ->  Nicht betreten  ->  NICHT BETRETEN
+"""
+
+import re
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_I = re.compile(r"\bi\b")
+LONG_WORD = 5
+"""A single word with fewer letters may be an abbreviation, which means something else in small letters: US, IT, WHO."""
+
+
+def in_capitals(text: str) -> bool:
+    """True if a text is written in capitals, and is not one short word."""
+    if not text.isupper():
+        return False
+    words = _LETTERS.findall(text)
+    return len(words) > 1 or len(words[0]) >= LONG_WORD
+
+
+def without_capitals(text: str, language: str | None) -> str:
+    """A sentence in small letters with a capital at its beginning; as many characters as before."""
+    small = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
+    first = _LETTERS.search(small)
+    if first is not None:
+        start = first.start()
+        small = small[:start] + text[start] + small[start + 1 :]
+    return _I.sub("I", small) if language in (None, "en") else small
