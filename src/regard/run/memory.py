@@ -29,6 +29,8 @@ from regard.tasks.languages import Languages, main_code
 Row = Mapping[str, str]
 """The same sentence in several languages, by their codes."""
 Pair = tuple[str, str]
+SOURCE, TARGET = "source", "target"
+"""The keys of a row without languages, as in XLIFF."""
 MemoryInput = Union["TranslationMemory", str, Path, Sequence[str | Path], Mapping[str, str], bool, None]
 """None or True: the bundled memory, if the model has one; False: none. Files and {source: translation} are looked up
 first. A `TranslationMemory` is used alone."""
@@ -46,33 +48,28 @@ _WIDE_MARKS = str.maketrans({".": "。", "!": "！", "?": "？", ":": "：", "�
 class TranslationMemory:
     """Sentences and their translations: rows of any languages, and pairs for whichever direction is asked."""
 
-    def __init__(self, rows: Sequence[Row] = (), pairs: Sequence[Pair] = ()) -> None:
-        self.rows = [{main_code(code): text for code, text in row.items()} for row in rows]
-        self.pairs = list(pairs)
+    def __init__(self, rows: Iterable[Row] = (), pairs: Iterable[Pair] = ()) -> None:
+        self.rows: list[Row] = [{main_code(code): text for code, text in row.items()} for row in rows]
+        self.rows += [{SOURCE: source, TARGET: target} for source, target in pairs]
         self._directions: dict[tuple[object, ...], _Direction] = {}
 
     @classmethod
     def read(cls, *paths: str | Path) -> "TranslationMemory":
         """The memory in some files; if several translate a sentence, the first one does."""
         rows: list[Row] = []
-        pairs: list[Pair] = []
         for path in map(Path, paths):
             found = list(_read_bitext(path) if file_ending(path.name) in BITEXT else _read_table(path))
             if not found:
                 problem = f"{path} contains no translations"
                 raise UserError(problem, "add at least one row", code="no-data", where=path)
-            for row in found:
-                if "source" in row:
-                    pairs.append((row["source"], row["target"]))
-                else:
-                    rows.append(row)
-        return cls(rows, pairs)
+            rows += found
+        return cls(rows)
 
     def __len__(self) -> int:
-        return len(self.rows) + len(self.pairs)
+        return len(self.rows)
 
     def __add__(self, other: "TranslationMemory") -> "TranslationMemory":
-        return TranslationMemory([*self.rows, *other.rows], [*self.pairs, *other.pairs])
+        return TranslationMemory([*self.rows, *other.rows])
 
     def serves(self, languages: Languages) -> bool:
         """True if it may have translations for a model: pairs, or rows with both languages of a direction."""
@@ -81,7 +78,7 @@ class TranslationMemory:
         def has(language: str) -> bool:
             return any(matches_language(code, main_code(language)) for code in codes)
 
-        return bool(self.pairs) or any(has(source) and has(target) for source, target in languages.pairs)
+        return SOURCE in codes or any(has(source) and has(target) for source, target in languages.pairs)
 
     def find(self, text: str, source: str | None, target: str | None, placeholders: Sequence[str] = ()) -> str | None:
         """The translation of a sentence, or None. Without a source language, any row with the sentence counts.
@@ -95,13 +92,15 @@ class TranslationMemory:
 
     def _pairs(self, source: str | None, target: str | None) -> Iterator[Pair]:
         """The pairs of a direction."""
-        for row in self.rows if target else ():
-            wanted = [text for code, text in row.items() if text and matches_language(code, main_code(target or ""))]
+        for row in self.rows:
+            if SOURCE in row:
+                yield row[SOURCE], row[TARGET]
+                continue
+            wanted = [text for code, text in row.items() if matches_language(code, main_code(target or ""))]
             for code, text in row.items() if wanted else ():
                 is_source = matches_language(code, main_code(source)) if source else text != wanted[0]
                 if is_source and text:
                     yield text, wanted[0]
-        yield from self.pairs
 
 
 class _Direction:
@@ -211,7 +210,7 @@ def _read_table(path: Path) -> Iterator[Row]:
         row = [value.strip() for value in values]
         if not codes:
             is_header = len({*row}) == len(row) > 1 and all(map(is_code, row))
-            codes = row if is_header else ["source", "target"]
+            codes = row if is_header else [SOURCE, TARGET]
             if is_header:
                 continue
         if not any(row):

@@ -1,0 +1,157 @@
+"""Translation memories: files, matching, and their place in a translation."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.documents.capitals import in_capitals, without_capitals
+from regard.documents.segment import Segment
+from regard.errors import UserError
+from regard.run.memory import PHRASES, TranslationMemory, bundled_memory, with_mark
+from regard.run.model import Translator
+
+TMX = """<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en-US"><seg>Save</seg></tuv><tuv xml:lang="de-DE"><seg>Speichern</seg></tuv>
+<tuv xml:lang="fr"><seg>Enregistrer</seg></tuv></tu></body></tmx>"""
+ROWS = [
+    {
+        "en": "Keep out",
+        "de": "Betreten verboten",
+        "es": "Prohibido el paso",
+        "fr": "Défense d'entrer",
+        "zh": "禁止入内",
+    },
+    {
+        "en": "Are you ready?",
+        "de": "Sind Sie bereit?",
+        "es": "¿Está listo?",
+        "fr": "Êtes-vous prêt ?",
+        "zh": "准备好了吗？",
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [
+        ("Keep out", "de", "Betreten verboten"),
+        ("  keep \u00a0 out", "de", "Betreten verboten"),
+        ("KEEP OUT!", "de", "BETRETEN VERBOTEN!"),
+        ("Keep out!", "es", "¡Prohibido el paso!"),
+        ("Keep out!", "fr", "Défense d'entrer !"),
+        ("Keep out...", "zh", "禁止入内……"),
+        ("Are you ready", "es", "Está listo"),
+        ("Are you ready.", "de", None),  # a statement is no question
+        ("Keep Out", "de", None),
+        ("Keep out of here", "de", None),
+        ("", "de", None),
+    ],
+)
+def test_find(text: str, target: str, expected: str | None) -> None:
+    assert TranslationMemory(ROWS).find(text, "en", target) == expected
+
+
+def test_rows_serve_every_direction_and_unknown_sources() -> None:
+    memory = TranslationMemory(ROWS)
+    for source in ROWS[0]:
+        for target in ROWS[0]:
+            if source != target:
+                assert memory.find(ROWS[1][source], source, target) == ROWS[1][target]
+    assert memory.find("禁止入内。", None, "de") == "Betreten verboten."
+    assert memory.find("Keep out", "en", "it") is None
+
+
+def test_code_is_matched_as_placeholders() -> None:
+    memory = TranslationMemory([{"en": "{a} of {b} saved", "de": "Von {b} wurden {a} gespeichert"}])
+    symbols = ["⦅0⦆", "⦅1⦆"]
+    assert memory.find("⦅0⦆ of ⦅1⦆ saved", "en", "de", symbols) == "Von ⦅1⦆ wurden ⦅0⦆ gespeichert"
+    lost = TranslationMemory([{"en": "{a} saved", "de": "gespeichert"}])
+    assert lost.find("⦅0⦆ saved", "en", "de", symbols) is None
+
+
+def test_marks_of_a_translation_stay_if_they_are_inside() -> None:
+    assert with_mark("Hola, ¿cómo está?", "", "es") == "Hola, ¿cómo está?"
+
+
+def test_read_files(tmp_path: Path) -> None:
+    (tmp_path / "a.tmx").write_text(TMX)
+    (tmp_path / "b.tsv").write_text("en\tde\nSave\tSichern\nOpen\tÖffnen\n")
+    (tmp_path / "c.csv").write_text('"Yes, now","Ja, jetzt"\n')
+    memory = TranslationMemory.read(tmp_path / "a.tmx", tmp_path / "b.tsv", tmp_path / "c.csv")
+    assert memory.find("Save", "en", "de") == "Speichern"
+    assert memory.find("Enregistrer", "fr", "en") == "Save"
+    assert memory.find("Open", "en", "de") == "Öffnen"
+    assert memory.find("Yes, now", "en", "de") == "Ja, jetzt"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [("en\tde\tfr\nSave\tSpeichern\n", "bad-line"), ("en\tde\n", "no-data"), ("one\n", "bad-line")]
+)
+def test_bad_tables(content: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(content)
+    with pytest.raises(UserError) as error:
+        TranslationMemory.read(tmp_path / "a.tsv")
+    assert error.value.code == code
+
+
+def test_every_bundled_phrase_is_found() -> None:
+    names, *rows = (line.split("\t") for line in PHRASES.read_text(encoding="utf-8").splitlines())
+    memory = bundled_memory()
+    for row in rows:
+        for name, text in zip(names[1:], row[1:], strict=True):
+            assert memory.find(row[0], "en", name) is not None
+            assert memory.find(text, name, "en") is not None
+
+
+def test_capitals() -> None:
+    assert in_capitals("DO NOT ENTER") and in_capitals("WARNING!")
+    assert not any(map(in_capitals, ["US", "IT", "NATO.", "Do NOT enter", "123", "禁止入内", ""]))
+    assert without_capitals("MAY I OPEN ⦅0⦆?", "en") == "May I open ⦅0⦆?"
+    assert without_capitals("«ÖFFNEN SIE»", "de") == "«Öffnen sie»"
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load("translator", device="cpu")
+
+
+def test_translate_with_memory(translator: Translator) -> None:
+    own = {"The door is open.": "MEMORY", "Keep out": "OWN"}
+    text = "The door is open. Keep out! HELLO."
+    assert translator.translate(text, source="en", target="de", memory=own) == "MEMORY OWN! HALLO."
+    alone = TranslationMemory([{"de": "Guten Tag", "fr": "MEMOIRE"}])
+    assert translator.translate("Guten Tag!", source="de", target="fr", memory=alone) == "MEMOIRE !"
+    model = translator.translate("Keep out", source="en", target="de", memory=False)
+    assert model != translator.translate("Keep out", source="en", target="de") == "Betreten verboten"
+    assert translator.predict("Keep out", target="de")["translation"] == model, "evaluation asks the model"
+    with pytest.raises(UserError) as error:
+        translator.translate("Ciao", target="de", memory=TranslationMemory([{"it": "Ciao", "ja": "やあ"}]))
+    assert error.value.code == "unknown-pair"
+
+
+def test_capitals_and_small_letters_of_one_sentence(translator: Translator) -> None:
+    text = "THE DOOR IS OPEN.\nThe door is open."
+    first, second = translator.translate(text, source="en", target="de", memory=False).splitlines()
+    assert first == second.upper() != second
+
+
+def test_html_keeps_tags_around_remembered_text(translator: Translator) -> None:
+    page = translator.translate("<p>Keep <b>out</b></p>", source="en", target="de", format="html")
+    assert page.count("<b>") == page.count("</b>") == 1 and page.replace("<b>", "").replace("</b>", "") == (
+        "<p>Betreten verboten</p>"
+    )
+
+
+def test_streamed_numbers_of_segments(translator: Translator) -> None:
+    """Everyone who waits for a segment is told its final text, also from the memory and in capitals."""
+    from regard.run.translating import SegmentTask, finish
+
+    told: dict[int, str] = {}
+    languages = translator.task.languages
+    task = translator.task.configure()
+    job = SegmentTask(task, languages, {}, notify=lambda numbers, text: told.update(dict.fromkeys(numbers, text)))
+    job = SegmentTask(task, languages, {}, notify=job.notify, memory=bundled_memory())
+    segments = [Segment("The door is open."), Segment("Keep out"), Segment("THE DOOR IS OPEN.")]
+    done = finish(translator, job.translate(segments, ("en", "de")))
+    assert [told[number] for number in range(3)] == [item.text for item in done]
+    assert [item.remembered for item in done] == [False, True, False]
