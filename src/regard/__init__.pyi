@@ -80,6 +80,7 @@ from regard.run.exporting import Exported as Exported
 from regard.run.exporting import export_run as export_run
 from regard.run.importing import Imported as Imported
 from regard.run.importing import import_model as import_model
+from regard.run.memory import TranslationMemory as TranslationMemory
 from regard.run.model import Model as Model
 from regard.run.model import PredictOptions as PredictOptions
 from regard.run.model import TranslateOptions as TranslateOptions

@@ -38,21 +38,20 @@ from regard.reading import read_json
 from regard.run import translating
 from regard.run.architecture import task_architecture
 from regard.run.embedding import Embedding, Features, embed
-from regard.run.memory import MemoryInput, TranslationMemory, choose_memory
+from regard.run.memory import MemoryInput
 from regard.run.recording import Heads, Layers, Recording, record, without
 from regard.run.results import Evaluation as Evaluation
 from regard.run.results import Explanation as Explanation
 from regard.run.results import Frame, Prediction, Predictions, frame_examples, is_frame, parse_input
 from regard.run.results import Input as Input
 from regard.run.run import Run
-from regard.run_files import FOLDER, MANIFEST, RECIPE, STORES, TRANSLATOR, bundled_run, shown_name
+from regard.run_files import MANIFEST, RECIPE, STORES, TRANSLATOR, bundled_run, shown_name
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import operations
 from regard.tasks.base import AnyTask, Example, ProgressCallback
 from regard.tasks.base import Prediction as PlainPrediction
 from regard.tasks.identification import Detected, identify
 from regard.tasks.inputs import option_names
-from regard.tasks.languages import Languages
 from regard.tasks.seq2seq import ensemble
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import read_progress, weights_sum
@@ -473,10 +472,6 @@ class Translator(Model):
     task_names, default_runs = ("translation",), (TRANSLATOR,)
 
     identify = staticmethod(identify_languages)
-
-    def memory(self, memory: MemoryInput, languages: Languages) -> TranslationMemory | None:
-        """The translation memory that an argument means; the bundled translator has one of its own."""
-        return choose_memory(memory, [run.folder for run in self.runs] == [FOLDER / TRANSLATOR], languages)
 
     @overload
     def translate(  # type: ignore[overload-overlap]

@@ -28,7 +28,8 @@ from regard.documents.segment import NUMBERS, PROBLEMS, SCRIPT, Link, Segment, S
 from regard.documents.sentences import WORD, Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
-from regard.run.memory import MemoryInput, TranslationMemory
+from regard.run.memory import MemoryInput, TranslationMemory, choose_memory
+from regard.run_files import FOLDER, TRANSLATOR
 from regard.tasks.base import Example, Prediction
 from regard.tasks.identification import Detected, known_languages, page_words
 from regard.tasks.inputs import chunk
@@ -399,6 +400,11 @@ def finish(model: "Translator", steps: Steps) -> list[SegmentTranslation]:
         return translations
 
 
+def memory_for(model: "Translator", memory: MemoryInput, languages: Languages) -> TranslationMemory | None:
+    """The translation memory that an argument means; the bundled translator has one of its own."""
+    return choose_memory(memory, [run.folder for run in model.runs] == [FOLDER / TRANSLATOR], languages)
+
+
 def translate_segments(
     model: "Translator",
     segments: Sequence[Segment],
@@ -411,7 +417,7 @@ def translate_segments(
     """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
     source, target = model.task.languages.choose(source, target)
     languages = model.task.languages.with_direction(source, target)
-    job = SegmentTask(model.task.configure(**options), languages, options, memory=model.memory(memory, languages))
+    job = SegmentTask(model.task.configure(**options), languages, options, memory=memory_for(model, memory, languages))
     if source is None:
         text = " ".join(segment.text for segment in segments)
         (source,) = detect_sources(languages, target, [text], model.identify)
@@ -482,7 +488,7 @@ def predict_texts(
     """
     source, target = model.task.languages.choose(source, target)
     languages, terms = model.task.languages.with_direction(source, target), Glossary.of(glossary)
-    job = SegmentTask(model.task.configure(**options), languages, options, memory=model.memory(memory, languages))
+    job = SegmentTask(model.task.configure(**options), languages, options, memory=memory_for(model, memory, languages))
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
         sources = [source] * len(lines)
