@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
@@ -27,10 +28,11 @@ from regard.kernels import kernels_available
 from regard.seeding import derive_seed
 
 Precision = Literal["fp32", "bf16"]
+Parallel = Literal["auto", "replicate", "shard", "hybrid"]
 
-# Ranks wait for rank 0 while it validates, so a collective may take long. A dead worker is detected by its closed
-# connection or by torchrun, not by this limit.
-COLLECTIVE_TIMEOUT = timedelta(hours=2)
+# The other ranks wait for rank 0 while it prepares the data, so a collective may take long. A dead worker is noticed at
+# once, by its closed connection or by torchrun; a hung one in training after `runtime.timeout`.
+PREPARATION_TIMEOUT = timedelta(hours=12)
 
 # Virtual machines may report bf16 instructions that they do not have: the first bf16 product then kills the process.
 _BF16_PROBE = """
@@ -64,6 +66,20 @@ class RuntimeSettings(Settings):
     capture: Literal["auto", "off"] = Field(
         "auto", description="run the training step as a CUDA graph; auto: on a single GPU"
     )
+    parallel: Parallel = Field(
+        "auto",
+        description="only with several processes: replicate (DDP: each has the whole model), shard (FSDP2: each has a "
+        "share), hybrid (sharded inside a node, replicated over nodes), or auto (replicate if memory suffices)",
+    )
+    activation_checkpointing: bool = Field(
+        False, description="save memory: compute the layers' activations again in the backward pass, a third more work"
+    )
+    timeout: float = Field(
+        30.0,
+        gt=0,
+        description="only with several processes: minutes after which training ends if a process hangs (torchrun may "
+        "restart it); must be longer than a validation and a checkpoint",
+    )
 
 
 @dataclass(frozen=True)
@@ -78,6 +94,10 @@ class World:
     seed: int = 1
     compile: bool = False
     capture: bool = False
+    local_size: int = 1
+    """Number of processes on this node."""
+    parallel: Parallel = "auto"
+    activation_checkpointing: bool = False
 
     @property
     def is_main(self) -> bool:
@@ -101,8 +121,18 @@ def open_world(settings: RuntimeSettings, alone: bool = False) -> World:
         _join(rank, size, device)
     on_gpu = device.type == "cuda"
     compiled = {"auto": on_gpu and kernels_available(), "on": True, "off": False}[settings.compile]
-    captured = on_gpu and settings.capture != "off"
-    return World(rank, size, local_rank, device, precision, settings.seed, compiled, captured)
+    captured = on_gpu and settings.capture != "off" and not settings.activation_checkpointing
+    local_size = min(size, _from_torchrun("LOCAL_WORLD_SIZE", size))
+    return World(
+        rank, size, local_rank, device, precision, settings.seed, compiled, captured, local_size, settings.parallel,
+        settings.activation_checkpointing,
+    )  # fmt: skip
+
+
+def limit_waiting(minutes: float) -> None:
+    """From now on, raise an error in a collective that waits longer than this for another process."""
+    if dist.is_initialized():
+        distributed_c10d._set_pg_timeout(timedelta(minutes=minutes))
 
 
 def close_world() -> None:
@@ -215,11 +245,11 @@ def _join(rank: int, size: int, device: torch.device) -> None:
             where=", ".join(missing) or "RANK",
         )
     attempt = f"{os.environ.get('TORCHELASTIC_RUN_ID', 'run')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    store, _, _ = next(rendezvous("env://", rank, size, timeout=COLLECTIVE_TIMEOUT))
+    store, _, _ = next(rendezvous("env://", rank, size, timeout=PREPARATION_TIMEOUT))
     dist.init_process_group(
         backend="cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
         store=PrefixStore(f"regard/{attempt}", store),
         rank=rank,
         world_size=size,
-        timeout=COLLECTIVE_TIMEOUT,
+        timeout=PREPARATION_TIMEOUT,
     )

@@ -138,11 +138,12 @@ def toy_run(
     world: World | None = None,
     task: ToyTask | None = None,
     before: Callable[[int], None] = lambda number: None,
+    model: nn.Module | None = None,
 ) -> Outcome:
     """One run in `folder`, from its settings to its outcome; again in the same folder it goes on."""
     world = world or cpu_world()
     torch.manual_seed(world.seed)
-    model = place(ToyModel(), world)
+    model = place(model or ToyModel(), world)
     checkpoints = Checkpoints(folder / "checkpoints", settings.keep)
     log = build_log(settings, folder, world)
     steps = ToySteps(world, settings.accumulation, before=before)

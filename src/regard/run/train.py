@@ -23,13 +23,13 @@ from regard.messages import Message
 from regard.recipe import Recipe
 from regard.run.run import Run
 from regard.run_files import ACCOUNTS, CHECKPOINTS, RECIPE, STORES
-from regard.runtime import World, autocast, close_world, open_world, seed_everything
+from regard.runtime import World, autocast, close_world, limit_waiting, open_world, seed_everything
 from regard.tasks.base import AnyTask, Example, ProgressCallback, Report, ValidationData
 from regard.tasks.checks import overlap_warnings
 from regard.tasks.defaults import choose_defaults, take_defaults
 from regard.tasks.operations import adapt_world, fit_closed_form, some_examples
 from regard.training.advice import Advice, advise, not_learning
-from regard.training.checkpoint import TRAINING
+from regard.training.checkpoint import has_training
 from regard.training.distributed import broadcast_from_rank0, peer_errors, place
 from regard.training.events import Log, TrainingEnded, TrainingStarted, ValidationRecord
 from regard.training.log import build_log
@@ -100,7 +100,10 @@ def train(
             epoch, started = batches.steps_in_epoch(0), bool(recipe.start_from)
             report_advice(advise(training.in_steps(epoch), recipe.model.d_model, epoch, started), report)
         seed_everything(recipe.runtime.seed, "weights")
-        model = place(run.initial_model(report if world.is_main else lambda _: None), world)
+        initial = run.initial_model(report if world.is_main else lambda _: None)
+        tokens = training.batch_tokens // (world.size * training.accumulation)
+        model = place(initial, world, tokens, recipe.model.d_model)
+        limit_waiting(recipe.runtime.timeout)
         steps = PrefetchedSteps(batches, pinned=world.device.type == "cuda")
         log = log or build_log(training, folder, world)
         schedule = build_schedule(training, recipe.model.d_model)
@@ -198,7 +201,7 @@ def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
         problem = f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else "")
         remedy = "add `--resume` (in Python: resume=True) to continue, or choose a different folder"
         raise UserError(problem, remedy, code="run-exists", where=folder)
-    if (saved := run.checkpoints.all()) and not any((path / TRAINING).exists() for path in saved):
+    if (saved := run.checkpoints.all()) and not any(map(has_training, saved)):
         problem = f"{folder} has weights but no training state: it is a compressed copy"
         remedy = f'continue the original run, or set start_from = "{folder}" in a recipe with data'
         raise UserError(problem, remedy, code="no-training-state", where=folder)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.training.checkpoint import read_weights
+from regard.training.sharding import local_part, part_like
 from regard.training.weights import Tensors
 
 
@@ -31,14 +32,15 @@ class Ema:
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Update the average with the weights after `step`."""
-        weights = [parameter.detach() for parameter in self._parameters.values()]
-        torch._foreach_lerp_(list(self.shadow.values()), weights, 1 - decay_at(step, self.decay))
+        weights = [local_part(parameter.detach()) for parameter in self._parameters.values()]
+        shadow = [local_part(average) for average in self.shadow.values()]
+        torch._foreach_lerp_(shadow, weights, 1 - decay_at(step, self.decay))
 
     @torch.no_grad()
     def load(self, weights: dict[str, Tensor]) -> None:
         """Restore a saved average; buffers and tied weights in `weights` are ignored."""
         for name, shadow in self.shadow.items():
-            shadow.copy_(weights[name])
+            shadow.copy_(part_like(weights[name], shadow))
 
     @contextmanager
     def applied(self) -> Iterator[None]:

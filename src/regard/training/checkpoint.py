@@ -4,8 +4,12 @@
     step-00001000/
         model.safetensors         the weights to use (their moving average, if there is one); 8 bits after `compress`
         training.safetensors      for training only: optimizer moments, the weights under the moving average
-        state.json                a manifest: progress, versions, size and sha256 of both files
+        state.json                a manifest: progress, versions, size and sha256 of all files
     averaged/                     the average of several checkpoints (`regard average`)
+
+Sharded training writes training-00001-of-00004.safetensors and so on instead, one file per shard and each by its own
+process. A tensor that is in several files is their concatenation along the first dimension, so any number of processes
+can read them. The weights to use are one file all the same: every other command reads that.
 
 `checkpoints.json` is written from the folders and is never read by regard.
 """
@@ -13,20 +17,26 @@
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from regard import files
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, remove_folder, replacing, write_json
 from regard.reading import check_type, require_regular
 from regard.run_files import MODEL, STATE
+from regard.runtime import World
+from regard.training.distributed import broadcast_from_rank0, gather_to_rank0, together
 from regard.training.quantization import dequantize
+from regard.training.sharding import Share
 from regard.training.weights import Tensors
 
 FORMAT = 1
@@ -47,6 +57,40 @@ class Checkpoints:
         write_checkpoint(path, {MODEL: weights, TRAINING: training}, progress)
         self._remove_old()
         return path
+
+    def save_shards(
+        self, step: int, weights: Tensors, training: Tensors, progress: JsonObject, share: Share, world: World
+    ) -> None:
+        """As `save`, but every rank writes its part of `training`; rank 0 publishes the folder when all are written.
+
+        The error of one rank is raised on all, and then no checkpoint is left.
+        """
+        name = TRAINING.replace(".", f"-{share.index + 1:05d}-of-{share.count:05d}.") if share.writes else ""
+
+        def write(folder: Path) -> dict[str, JsonObject]:
+            contents = ({MODEL: weights} if world.is_main else {}) | ({name: training} if name else {})
+            for file, tensors in contents.items():
+                _save_tensors(folder / file, tensors)
+                files.flush(folder / file)
+            return Manifest.describe(folder, contents, format=FORMAT).files
+
+        def publish(stack: ExitStack, folder: Path, entries: list[dict[str, JsonObject]]) -> None:
+            if world.is_main:
+                facts = {"torch": torch.__version__, "progress": progress}
+                entry = {file: values for written in entries for file, values in written.items()}
+                Manifest(FORMAT, None, entry, facts).write(folder / STATE)
+                stack.close()
+                self._remove_old()
+
+        path = self.folder / name_of(step)
+        with ExitStack() as stack:
+            opened = together(
+                lambda: stack.enter_context(replacing(path, folder=True)) if world.is_main else None, world
+            )
+            folder = broadcast_from_rank0(opened, world)
+            assert folder is not None
+            entries = gather_to_rank0(together(partial(write, folder), world), world)
+            together(partial(publish, stack, folder, entries), world)
 
     def save_average(self, weights: Tensors, sources: Sequence[Path]) -> Path:
         """Write the average of several checkpoints as the checkpoint "averaged"."""
@@ -204,9 +248,29 @@ def read_weights(path: Path) -> Tensors:
     return dequantize(_load_tensors(path / MODEL))
 
 
-def read_training(path: Path) -> Tensors:
-    """Read the tensors of a checkpoint that only training needs."""
-    return _load_tensors(path / TRAINING)
+def has_training(path: Path) -> bool:
+    """True if training can continue from a checkpoint: it has optimizer moments, in one file or in shards."""
+    return any(path.glob(f"{Path(TRAINING).stem}*{Path(TRAINING).suffix}"))
+
+
+def read_training(path: Path, keep: Callable[[str, Tensor], Tensor] = lambda _, tensor: tensor) -> Tensors:
+    """Read the tensors of a checkpoint that only training needs, shards joined; `keep` selects what stays in memory."""
+    names = sorted(name for name in read_state(path).files if name.startswith(Path(TRAINING).stem))
+    if len(names) <= 1:
+        return {name: keep(name, tensor) for name, tensor in _load_tensors(path / (names or [TRAINING])[0]).items()}
+    with ExitStack() as stack:
+        try:
+            for name in names:
+                require_regular(path / name)
+            shards = [stack.enter_context(safe_open(path / name, "pt")) for name in names]
+            found = [(shard, name) for shard in shards for name in shard.keys()]  # noqa: SIM118
+            tensors: Tensors = {}
+            for name in dict.fromkeys(name for _, name in found):
+                parts = [shard.get_tensor(name) for shard, own in found if own == name]
+                tensors[name] = keep(name, torch.cat(parts) if len(parts) > 1 else parts[0])
+            return tensors
+        except (SafetensorError, OSError, RuntimeError) as error:
+            raise _unreadable(path, error) from error
 
 
 def find_damage(path: Path, only: str | None = None) -> str | None:
@@ -234,6 +298,10 @@ def _load_tensors(path: Path) -> Tensors:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        problem = f"{path} cannot be read: {error}"
-        remedy = "use a different checkpoint: best, last or an older step"
-        raise UserError(problem, remedy, code="damaged-file", where=path) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    problem = f"{path} cannot be read: {error}"
+    remedy = "use a different checkpoint: best, last or an older step"
+    return UserError(problem, remedy, code="damaged-file", where=path)

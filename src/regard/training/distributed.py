@@ -1,13 +1,14 @@
-"""Distributed data-parallel training: the only file that knows of several processes.
+"""Training in several processes: replicated (DDP) or sharded (FSDP2, sharding.py), and collectives over them.
 
-DDP hooks `forward` only and averages gradients over ranks, so the loop multiplies its loss by the number of ranks
-and divides by the tokens of the whole step: the gradient is that of one process seeing all of it.
+DDP and FSDP2 hook `forward` only and average gradients over ranks, so the loop multiplies its loss by the number of
+ranks and divides by the tokens of the whole step: the gradient is that of one process seeing all of it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -16,7 +17,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import UserError
+from regard.files import io_errors
 from regard.runtime import World
+from regard.training.costs import activation_memory, device_memory, training_memory
+from regard.training.sharding import Sharded, checkpoint_activations, layer_stacks
+from regard.training.weights import count_parameters
 
 T = TypeVar("T")
 LOST_PEER = re.compile(r"gloo|NCCL|Connection (closed|reset)|Broken pipe|Timed out waiting", re.I)
@@ -39,17 +44,50 @@ def peer_errors(world: World) -> Iterator[None]:
         raise UserError(problem, remedy, code="lost-process", where=f"rank {world.rank}") from error
 
 
-def place(model: nn.Module, world: World) -> nn.Module:
-    """Move the model to the world's device; with several processes, wrap it in DDP."""
+def place(model: nn.Module, world: World, tokens: int = 0, d_model: int = 0) -> nn.Module:
+    """Move the model to the world's device; with several processes, replicate it with DDP or shard it with FSDP2.
+
+    `runtime.parallel = "auto"` shards a model that does not fit otherwise with `tokens` per micro-batch.
+    """
+    layers = sum(map(len, layer_stacks(model)))
+    shape = mesh_shape(model, world, activation_memory(tokens, layers, d_model, world))
+    if shape is not None:
+        placed = Sharded(model, world, shape)
+        if world.activation_checkpointing:
+            checkpoint_activations(placed.module)
+        return placed
     model = model.to(world.device)
+    if world.activation_checkpointing:
+        checkpoint_activations(model)
     if world.size == 1:
         return model
     devices = [world.device] if world.device.type == "cuda" else None
     return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True, **_NO_BUFFER_SYNC)
 
 
+def mesh_shape(model: nn.Module, world: World, activations: int) -> tuple[int, int] | None:
+    """Replicas of the model, and shards of each; None if every process has the whole model."""
+    nodes, shards = world.size // world.local_size, world.local_size
+    if world.size == 1 or world.parallel == "replicate":
+        return None
+    if world.parallel != "shard" and all_reduce_max(world.size % shards, world):
+        if world.parallel == "hybrid":
+            problem = f'`runtime.parallel = "hybrid"` needs equally many processes per node; {world.size} are unequal'
+            remedy = 'set `runtime.parallel = "shard"`'
+            raise UserError(problem, remedy, code="invalid-setting", where="runtime.parallel")
+        nodes, shards = 1, world.size
+    if world.parallel == "auto":
+        parameters, memory = count_parameters(model), device_memory(world)
+        needs = [training_memory(parameters, activations, count) for count in (1, shards)]
+        if not all_reduce_max(int(needs[0] > memory), world):
+            return None
+        if not all_reduce_max(int(needs[1] > memory), world):
+            return nodes, shards
+    return (1, world.size) if world.parallel != "hybrid" else (nodes, shards)
+
+
 def unwrap(model: nn.Module) -> nn.Module:
-    return model.module if isinstance(model, DistributedDataParallel) else model
+    return model.module if isinstance(model, DistributedDataParallel | Sharded) else model
 
 
 def no_sync(model: nn.Module, last: bool) -> AbstractContextManager[None]:
@@ -57,6 +95,21 @@ def no_sync(model: nn.Module, last: bool) -> AbstractContextManager[None]:
     if last or not isinstance(model, DistributedDataParallel):
         return nullcontext()
     return model.no_sync()
+
+
+def together(action: Callable[[], T], world: World) -> T:
+    """Run an action on every rank and wait for all of them; a UserError of one rank is raised on every rank."""
+    result: list[T] = []
+    error = None
+    try:
+        with io_errors(Path()):
+            result.append(action())
+    except UserError as raised:
+        error = raised
+    failure = broadcast_from_rank0(next(filter(None, gather_to_rank0(error, world)), None), world)
+    if failure is not None:
+        raise failure
+    return result[0]
 
 
 def all_reduce_max(value: int, world: World) -> int:

@@ -20,7 +20,7 @@ from regard.runtime import World, autocast
 from regard.training import events
 from regard.training.advice import LossWatch
 from regard.training.checkpoint import Checkpoints
-from regard.training.distributed import all_reduce_max, broadcast_from_rank0, unwrap
+from regard.training.distributed import all_reduce_max, broadcast_from_rank0
 from regard.training.interruption import Interruption
 from regard.training.optimizer import Schedule
 from regard.training.settings import TrainingSettings
@@ -93,7 +93,7 @@ class _Loop(Generic[B]):
     ) -> None:
         self.task, self.model, self.settings, self.world = task, model, settings, world
         self.checkpoints, self.log, self.schedule = checkpoints, log, schedule
-        self.state = TrainingState(unwrap(model), settings, world, recurrent_state_of(task))
+        self.state = TrainingState(model, settings, world, recurrent_state_of(task))
         self.notes = self.state.resume(checkpoints)
         self.progress, self.accumulator = self.state.progress, self.state.accumulator
         self.norm = torch.zeros(())
@@ -160,7 +160,7 @@ class _Loop(Generic[B]):
         """Evaluate the model on rank 0; return True if it is the best one so far."""
         self.accumulator.pause()
         self.state.require_finite(self.checkpoints)
-        validation = broadcast_from_rank0(self._evaluate() if self.world.is_main else Validation({}), self.world)
+        validation = broadcast_from_rank0(self._evaluate(), self.world)
         if self.settings.monitor not in validation.metrics:
             problem = f"`training.monitor` is {self.settings.monitor!r}, which is not a metric of this task"
             remedy = f"choose one of {', '.join(sorted(validation.metrics))}"
@@ -213,11 +213,14 @@ class _Loop(Generic[B]):
         self.send(events.Note(Message("warning: {problem}\n  {remedy}", problem=problem, remedy=remedy)))
 
     def _evaluate(self) -> Validation:
-        model = self.state.model
-        model.eval()
-        with self.state.averaged(), torch.no_grad(), autocast(self.world), without_compilation(self.world):
-            validation = self.task.validate(model)
-        self.model.train()
+        """Validate on rank 0; every rank calls this, because the weights may have to be gathered."""
+        with self.state.full_model() as model:
+            if model is None:
+                return Validation({})
+            model.eval()
+            with torch.no_grad(), autocast(self.world), without_compilation(self.world):
+                validation = self.task.validate(model)
+            self.model.train()
         return validation
 
     def _report(self) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from regard.training.settings import TrainingSettings
+from regard.training.sharding import whole
 
 Schedule = Callable[[int], float]
 Groups = list[list[nn.Parameter]]
@@ -98,7 +99,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     norm = torch.nn.utils.get_total_norm([p.grad for p in trainable if p.grad is not None])
     if max_norm:
         torch.nn.utils.clip_grads_with_norm_(trainable, max_norm, norm)
-    return norm
+    return whole(norm)
 
 
 def paper(step: int, factor: float, d_model: int, warmup: int) -> float:

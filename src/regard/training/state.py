@@ -1,6 +1,7 @@
 """The state of training: weights, optimizer moments, EMA, recurrent state of the task and progress."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -10,11 +11,22 @@ from regard.run_files import STATE
 from regard.runtime import World
 from regard.training.averaging import Ema
 from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
-from regard.training.distributed import broadcast_from_rank0, gather_to_rank0
+from regard.training.distributed import all_reduce_max, broadcast_from_rank0, gather_to_rank0, unwrap
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import LogAccumulator, TrainingProgress
 from regard.training.settings import TrainingSettings
-from regard.training.weights import Tensors, all_finite, load_moments, load_weights, moments_of, weights_of
+from regard.training.sharding import Sharded, Share, part_like
+from regard.training.weights import (
+    MOMENTS,
+    Tensors,
+    all_finite,
+    load_moments,
+    load_weights,
+    moments_of,
+    own_weights,
+    parts_of,
+    weights_of,
+)
 
 # Prefixes of names in training.safetensors.
 RAW_WEIGHTS = "weights:"  # the trained weights, if model.safetensors holds their moving average
@@ -29,13 +41,15 @@ class TrainingState:
 
     def __init__(
         self,
-        model: nn.Module,
+        placed: nn.Module,
         settings: TrainingSettings,
         world: World,
         recurrent_state: dict[str, Tensor] | None = None,
     ) -> None:
-        """`recurrent_state` is the dictionary of a `Stateful` task; `resume` fills it."""
-        self.model = model
+        """`model` is what `place` returned; `recurrent_state` is the dictionary of a `Stateful` task, which `resume`
+        fills."""
+        self.model = model = unwrap(placed)
+        self.sharded = placed if isinstance(placed, Sharded) else None
         self.recurrent_state = {} if recurrent_state is None else recurrent_state
         self.accumulation = settings.accumulation
         self.world = world
@@ -50,10 +64,23 @@ class TrainingState:
         """In this context the model has the weights to use: their moving average if there is one."""
         return self.ema.applied() if self.ema else nullcontext()
 
+    @contextmanager
+    def full_model(self) -> Iterator[nn.Module | None]:
+        """The model with the weights to use, on rank 0; None on the others. Every rank calls this, since the parts of a
+        sharded model are gathered."""
+        if self.sharded is None:
+            with self.averaged() if self.world.is_main else nullcontext():
+                yield self.model if self.world.is_main else None
+        else:
+            with self.averaged():
+                weights = weights_of(self.model, self.world.is_main)
+            yield self.sharded.plain(weights, self.world.device) if self.world.is_main else None
+
     def require_finite(self, checkpoints: Checkpoints) -> None:
         """Raise a UserError if the loss, a gradient or a weight is NaN or infinite; it is never saved."""
         step = self.accumulator.first_non_finite(self.world)
-        if not step and not all_finite(self.model):
+        finite = all_finite(self.model)
+        if not step and not (finite if self.sharded is None else not all_reduce_max(int(not finite), self.world)):
             step = self.progress.step
         if step:
             saved = checkpoints.all()
@@ -71,15 +98,21 @@ class TrainingState:
         self.accumulator.reduce(self.world)
         cpu_state = {name: tensor.cpu() for name, tensor in self.recurrent_state.items()}
         states = gather_to_rank0(cpu_state, self.world)
-        if self.world.is_main:
-            self.progress.window = self.accumulator.to_json()
-            training = moments_of(self.model, self.optimizer)
+        self.progress.window = self.accumulator.to_json()
+        if self.world.is_main or self.sharded is not None:
+            share = self.sharded.share if self.sharded else Share(0, 1, True)
+            training = moments_of(self.model, self.optimizer, share.index == 0)
             training |= {RECURRENT_STATE + name: tensor for state in states for name, tensor in state.items()}
             if self.ema:
-                training |= {RAW_WEIGHTS + name: tensor for name, tensor in weights_of(self.model).items()}
+                raw = parts_of(own_weights(self.model), share.index == 0)
+                training |= {RAW_WEIGHTS + name: tensor for name, tensor in raw.items()}
             with self.averaged():
-                weights = weights_of(self.model)
-            checkpoints.save(self.progress.step, weights, training, self.progress.to_json())
+                weights = weights_of(self.model, self.world.is_main)
+            state = (self.progress.step, weights, training, self.progress.to_json())
+            if self.sharded is None:
+                checkpoints.save(*state)
+            else:
+                checkpoints.save_shards(*state, share, self.world)
         self.saved_step = self.progress.step
 
     def resume(self, checkpoints: Checkpoints) -> list[str]:
@@ -97,7 +130,15 @@ class TrainingState:
         return [f"{problem}; training resumes from {path.name}" for problem in problems] + notes
 
     def _load(self, path: Path) -> list[str]:
-        weights, training = read_weights(path), read_training(path)
+        parameters = dict(self.model.named_parameters())
+
+        def keep(name: str, tensor: Tensor) -> Tensor:
+            """The part of a moment that this rank needs."""
+            moment, _, parameter = name.partition(":")
+            like = parameters.get(parameter) if moment in MOMENTS else None
+            return tensor if like is None or like.shape != tensor.shape else part_like(tensor, like)
+
+        weights, training = read_weights(path), read_training(path, keep)
         raw_weights = _pop_prefix(training, RAW_WEIGHTS)
         recurrent_state = _pop_prefix(training, RECURRENT_STATE)
         load_weights(self.model, weights, str(path))

@@ -21,6 +21,7 @@ from regard.runtime import World, autocast, seed_everything
 from regard.training.distributed import no_sync
 from regard.training.optimizer import clip_gradients, layer_groups, set_rate
 from regard.training.settings import TrainingSettings
+from regard.training.sharding import is_sharded
 from regard.training.state import TrainingState
 from regard.training.task import B, Trainable, TrainingStep
 
@@ -154,7 +155,10 @@ def compile_layers(model: nn.Module) -> None:
     for stack in model.modules():
         if isinstance(stack, nn.ModuleList):
             for layer in stack:
-                layer.compile(dynamic=False)
+                if any(map(is_sharded, layer.parameters())):  # the hooks of FSDP2 stay outside the compiled code
+                    layer.forward = torch.compile(layer.forward, dynamic=False)
+                else:
+                    layer.compile(dynamic=False)
 
 
 def without_compilation(world: World) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""Weights and optimizer moments as tensors by name; tied weights are stored once."""
+"""Weights and optimizer moments as tensors by name, sharded or not; tied weights are stored once."""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +8,11 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from regard.errors import UserError
+from regard.training.sharding import is_sharded, local_part, part_like, whole
 
 Tensors = dict[str, Tensor]
+MOMENTS = {"exp_avg", "exp_avg_sq", "step", "momentum_buffer"}
+"""The moments of all optimizers."""
 
 
 def rename(name: str, patterns: Mapping[str, str]) -> str:
@@ -19,10 +22,28 @@ def rename(name: str, patterns: Mapping[str, str]) -> str:
     return name
 
 
-def weights_of(model: nn.Module) -> Tensors:
-    """Copy every weight and buffer to the CPU; a tied weight is there once, under its first name."""
+def weights_of(model: nn.Module, wanted: bool = True) -> Tensors:
+    """Copy every weight and buffer to the CPU; a tied weight is there once, under its first name.
+
+    Sharded weights are gathered, so every rank calls this, and those that need no copy set `wanted` to False.
+    """
+    weights = {}
+    for name, tensor in own_weights(model).items():
+        gathered = whole(tensor)
+        if wanted:
+            weights[name] = _copied(gathered)
+    return weights
+
+
+def parts_of(tensors: Mapping[str, Tensor], first: bool = True) -> Tensors:
+    """Copy this rank's part of every tensor to the CPU; tensors that are not sharded only on the `first` rank."""
+    return {name: _copied(local_part(x)) for name, x in tensors.items() if first or is_sharded(x)}
+
+
+def own_weights(model: nn.Module) -> Mapping[str, Tensor]:
+    """Every weight and buffer, sharded or not, without a copy; a tied weight is there once, under its first name."""
     tied = set(_ties(model))
-    return {name: _copied(tensor) for name, tensor in model.state_dict().items() if name not in tied}
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
 
 
 def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
@@ -34,7 +55,7 @@ def load_weights(model: nn.Module, weights: Tensors, source: str) -> None:
     if missing or unknown:
         raise _other_model(source, "; ".join(_named("missing", missing) + _named("unknown", unknown)))
     check_shapes(model, weights, source)
-    model.load_state_dict(weights, strict=False)
+    model.load_state_dict({name: part_like(x, state[name]) for name, x in weights.items()}, strict=False)
 
 
 def check_shapes(model: nn.Module, weights: Tensors, source: str) -> None:
@@ -74,13 +95,14 @@ def check_finite(weights: Tensors, source: str) -> None:
             raise UserError(problem, remedy, code="not-finite", where=f"{source}:{name}")
 
 
-def moments_of(model: nn.Module, optimizer: Optimizer) -> Tensors:
-    """Copy the optimizer's moments as `moment:parameter`, for example `exp_avg:output.weight`."""
-    return {
-        f"{moment}:{name}": _copied(value)
+def moments_of(model: nn.Module, optimizer: Optimizer, first: bool = True) -> Tensors:
+    """Copy the optimizer's moments as `moment:parameter`, for example `exp_avg:output.weight`; see `parts_of`."""
+    moments = {
+        f"{moment}:{name}": value
         for name, parameter in model.named_parameters()
         for moment, value in optimizer.state.get(parameter, {}).items()
     }
+    return parts_of(moments, first)
 
 
 def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> None:
@@ -88,7 +110,7 @@ def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> No
 
     Moments of another optimizer are left out: a run can continue with another one.
     """
-    known = {"momentum_buffer"} if isinstance(optimizer, SGD) else {"exp_avg", "exp_avg_sq", "step"}
+    known = {"momentum_buffer"} if isinstance(optimizer, SGD) else MOMENTS - {"momentum_buffer"}
     parameters = dict(model.named_parameters())
     names = {parameter: name for name, parameter in parameters.items()}
     order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
@@ -101,22 +123,26 @@ def load_moments(model: nn.Module, optimizer: Optimizer, moments: Tensors) -> No
                 shapes = f"{key} has shape {tuple(value.shape)}, its parameter {tuple(shape)}"
                 remedy = "use a different checkpoint"
                 raise UserError(f"the checkpoint is damaged: {shapes}", remedy, code="damaged-file", where=key)
-            state.setdefault(order.index(name), {})[moment] = value
+            state.setdefault(order.index(name), {})[moment] = (
+                part_like(value, parameters[name]) if value.dim() else value
+            )
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def all_finite(model: nn.Module) -> bool:
-    """True if every parameter is finite; the device is synchronised once."""
-    flags = [torch.isfinite(parameter).all() for parameter in model.parameters()]
+    """True if every parameter, or this rank's part of it, is finite; the device is synchronised once."""
+    flags = [torch.isfinite(local_part(parameter)).all() for parameter in model.parameters()]
     return not flags or bool(torch.stack(flags).all())
 
 
 def _ties(model: nn.Module) -> dict[str, str]:
     """Map every further name of a tied tensor to its first name."""
     first: dict[tuple[object, ...], str] = {}
+    storage: tuple[object, ...]
     ties = {}
-    for name, tensor in model.state_dict().items():
+    for name, tensor in model.state_dict(keep_vars=True).items():
         storage = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride()) if tensor.numel() else (name,)
+        storage = (id(tensor),) if is_sharded(tensor) else storage
         if storage in first:
             ties[name] = first[storage]
         first.setdefault(storage, name)
