@@ -14,7 +14,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.search import decode
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.stepper import Ensemble, Symbols
-from regard.engines.fused import FoldedSourceKV, FusedTransformer
+from regard.engines import fused
+from regard.engines.fused import FoldedSourceKV, FusedTransformer, Linear
 from regard.engines.tree_cache import INITIAL_CAPACITY
 from regard.losses.crossentropy import cross_entropy
 from regard.models.transformer import Transformer, TransformerSettings
@@ -40,6 +41,25 @@ def batch(lengths: list[int], seed: int = 0) -> Tokens:
     ids = torch.randint(3, VOCABULARY, (len(lengths), max(lengths)), generator=generator)
     sizes = torch.tensor(lengths)
     return Padded.of(ids.masked_fill(torch.arange(max(lengths)) >= sizes[:, None], SYMBOLS.pad), sizes)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("rows", [1, 3, 4, 9, 70])
+def test_linear_is_that_of_torch_for_any_number_of_rows(
+    rows: int, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not packed:
+        monkeypatch.setattr(fused, "has_packed_product", lambda: False)
+    torch.manual_seed(rows)
+    layers, x = [torch.nn.Linear(24, size) for size in (16, 40)], torch.randn(rows, 24)
+    expected = torch.cat([layer(x) for layer in layers], dim=1).detach()
+    with torch.no_grad():
+        linear, other = Linear(*layers), torch.randn(rows, 56)
+        torch.testing.assert_close(linear(x), expected)
+        torch.testing.assert_close(linear.relu(x), expected.relu())
+        unchanged = other.clone()
+        torch.testing.assert_close(linear.add(x, other), expected + other)
+        assert torch.equal(other, unchanged)
 
 
 Move = Tensor | tuple[str, Tensor]

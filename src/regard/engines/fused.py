@@ -1,7 +1,7 @@
 """A trained Transformer with fused weights for fast decoding on a CPU: the same results in fewer, larger operations.
 
     one product           for queries, keys and values; one for the keys and values of all cross-attentions
-    transposed weights    (in, out), the order in which the product reads them
+    packed weights        in the order in which the product of oneDNN reads them; for few rows transposed, (in, out)
     folded scale          1 / sqrt(K) is part of the query weights
     tree KV cache         keys and values stay where they are while a beam search reorders hypotheses (tree_cache.py)
     no padding            except in the encoder's attention, which needs rectangles
@@ -14,6 +14,7 @@ V vocabulary, L layers, N source tokens without padding, T queries, P positions;
 (trees of the cache: B or R).
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,23 +28,55 @@ from regard.attention.layouts import Padded, Tokens
 from regard.attention.multihead import MultiHeadAttention
 from regard.engines.tree_cache import TreeKVCache
 from regard.layers.blocks import Activation, DecoderLayer, EncoderLayer, FeedForward
+from regard.layers.embeddings import TokenEmbedding
 from regard.layers.norms import NoNorm
 from regard.layers.positions import Learned, NoPositions, Positions, Rotary, angles
 from regard.layers.residual import PostNorm, Residual
 from regard.models.transformer import Transformer
 
-IN_PLACE: dict[Activation, Activation] = {F.relu: torch.relu_}
+FEW_ROWS = 4
+"""With fewer rows the product of MKL is faster: oneDNN needs about 10 microseconds to begin one."""
+
+
+def has_packed_product() -> bool:
+    """True if torch has oneDNN's product with packed weights, which torch.compile uses too. MKL, torch's default for
+    float32, has less than half of its speed on an AMD processor (docs/ledger.md)."""
+    is_x86 = torch.backends.cpu.get_cpu_capability().startswith("AVX")
+    operators = ("_linear_pointwise", "_reorder_linear_weight")
+    return is_x86 and torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, o) for o in operators)
 
 
 class Linear:
     """x W + b with the weights of several layers side by side, transposed to (in, out)."""
 
-    def __init__(self, *layers: nn.Linear) -> None:
+    def __init__(self, *layers: nn.Linear | TokenEmbedding) -> None:
         self.weight = torch.cat([layer.weight.detach() for layer in layers]).t().contiguous()
-        self.bias = torch.cat([layer.bias.detach() for layer in layers])
+        biases = [layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias for layer in layers]
+        self.bias = torch.cat(biases).detach()
+        is_packed = self.weight.dtype == torch.float32 and has_packed_product()
+        self.few_rows = FEW_ROWS if is_packed else sys.maxsize
+
+    @cached_property
+    def packed(self) -> Tensor:
+        """The weights in oneDNN's own order, made at the first product with many rows."""
+        return torch.ops.mkldnn._reorder_linear_weight(self.weight.t().contiguous())
 
     def __call__(self, x: Tensor) -> Tensor:
+        if x.size(0) >= self.few_rows:
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return torch.addmm(self.bias, x, self.weight)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """max(0, x W + b)."""
+        if x.size(0) >= self.few_rows:
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "relu", [], "")
+        return torch.relu_(self(x))
+
+    def add(self, x: Tensor, other: Tensor) -> Tensor:
+        """x W + b + other."""
+        if x.size(0) >= self.few_rows:
+            return torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, self.bias, "add")
+        return self(x).add_(other)
 
 
 class Norm:
@@ -69,9 +102,9 @@ class FusedResidual:
         norms = Norm(residual.norm), Norm(NoNorm())
         self.post_norm, self.pre_norm = norms if isinstance(residual, PostNorm) else norms[::-1]
 
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """y is the new output of the sublayer, so the sum may overwrite it."""
-        return self.post_norm(y.add_(x))
+    def add(self, x: Tensor, sublayer: Linear, y: Tensor) -> Tensor:
+        """post_norm(x + y W + b), where the product is the last one of the sublayer."""
+        return self.post_norm(sublayer.add(y, x))
 
 
 class FusedFeedForward:
@@ -79,10 +112,11 @@ class FusedFeedForward:
 
     def __init__(self, feedforward: FeedForward, residual: Residual) -> None:
         self.fc1, self.fc2, self.residual = Linear(feedforward.fc1), Linear(feedforward.fc2), FusedResidual(residual)
-        self.activation = IN_PLACE.get(feedforward.activation, feedforward.activation)
+        activation, fc1 = feedforward.activation, self.fc1
+        self.hidden: Activation = fc1.relu if activation is F.relu else lambda x: activation(fc1(x))
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.residual.add(x, self.fc2(self.activation(self.fc1(self.residual.pre_norm(x)))))
+        return self.residual.add(x, self.fc2, self.hidden(self.residual.pre_norm(x)))
 
 
 class FusedAttention:
@@ -93,8 +127,8 @@ class FusedAttention:
         self.projection, self.output = Linear(attention.query, *keys_values), Linear(attention.output)
         self.residual = FusedResidual(residual)
         queries = slice(self.num_heads * self.head_dim)
-        self.projection.weight[:, queries] *= self.head_dim**-0.5
-        self.projection.bias[queries] *= self.head_dim**-0.5
+        for weight in (self.projection.weight, self.projection.bias):
+            weight[..., queries] *= self.head_dim**-0.5
 
     def project(self, x: Tensor) -> Tensor:
         """(R, D) -> queries, or queries, keys and values, (R, 1 or 3, H, K)."""
@@ -102,7 +136,7 @@ class FusedAttention:
 
     def add_output(self, x: Tensor, context: Tensor) -> Tensor:
         """x (R, D) and the context vectors of its heads (R, D) -> (R, D)."""
-        return self.residual.add(x, self.output(context))
+        return self.residual.add(x, self.output, context)
 
 
 def split_heads(x: Tensor, groups: int) -> Tensor:
@@ -200,7 +234,7 @@ class FoldedKV:
     def __call__(self, attention: FusedAttention, x: Tensor) -> Tensor:
         scores = torch.addmm(self.bias, attention.residual.pre_norm(x), self.query_keys)
         p = torch.softmax(scores.view(x.size(0), attention.num_heads, -1), dim=-1).view(scores.shape)
-        return attention.residual.add(x, torch.addmm(attention.output.bias, p, self.value_outputs))
+        return attention.residual.post_norm(torch.addmm(attention.output.bias, p, self.value_outputs).add_(x))
 
 
 @dataclass(frozen=True)
@@ -294,8 +328,7 @@ class FusedTransformer:
         self.encoder_norm, self.decoder_norm = Norm(model.encoder_norm), Norm(model.decoder_norm)
         attentions = [layer.cross_attention for layer in model.decoder]
         self.source_projection = Linear(*(linear for layer in attentions for linear in (layer.key, layer.value)))
-        self.output = model.output.weight.detach().t().contiguous()
-        self.output_bias = None if model.output.bias is None else model.output.bias.detach()
+        self.output = Linear(model.output)
 
     @torch.no_grad()
     def start(self, src: Tokens) -> FusedState:
@@ -307,7 +340,7 @@ class FusedTransformer:
         if not bool(not_padding.all()):
             # A source without tokens attends to its padding, which is zeros: its context vectors are zeros.
             hidden = ~not_padding & not_padding.any(dim=1, keepdim=True)
-            mask = torch.zeros_like(not_padding, dtype=self.output.dtype).masked_fill_(hidden, -torch.inf)
+            mask = torch.zeros_like(not_padding, dtype=self.output.weight.dtype).masked_fill_(hidden, -torch.inf)
             mask = mask[:, None, None].expand(-1, self.num_heads, -1, -1).contiguous()
         rows = not_padding.flatten().nonzero()[:, 0]
         x = self._encode(src.ids.flatten()[rows], rows, sentences, size, mask)  # (N, D)
@@ -363,7 +396,4 @@ class FusedTransformer:
             newest.copy_(heads.narrow(0, 1, 2))
             x = layer.attention.add_output(x, attend(heads.select(0, 0), keys, values, mask))
             x = layer.feedforward(cross_attention(layer.cross_attention, x))
-        logits = torch.mm(self.decoder_norm(x), self.output)
-        if self.output_bias is not None:
-            logits += self.output_bias
-        return logits.view(*tokens.shape, -1), cache
+        return self.output(self.decoder_norm(x)).view(*tokens.shape, -1), cache
