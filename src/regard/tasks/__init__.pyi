@@ -63,6 +63,7 @@ from regard.training.events import TrainRecord as TrainRecord
 from regard.training.events import ValidationRecord as ValidationRecord
 from regard.training.loop import Outcome as Outcome
 from regard.training.settings import TrainingSettings as TrainingSettings
+from regard.training.sharding import Shard as Shard
 from regard.training.task import Baseline as Baseline
 from regard.training.task import Sample as Sample
 from regard.training.task import Validation as Validation

@@ -36,7 +36,7 @@ from regard.run_files import MODEL, STATE
 from regard.runtime import World
 from regard.training.distributed import broadcast_from_rank0, gather_to_rank0, together
 from regard.training.quantization import dequantize
-from regard.training.sharding import Share
+from regard.training.sharding import Shard
 from regard.training.weights import Tensors
 
 FORMAT = 1
@@ -59,13 +59,13 @@ class Checkpoints:
         return path
 
     def save_shards(
-        self, step: int, weights: Tensors, training: Tensors, progress: JsonObject, share: Share, world: World
+        self, step: int, weights: Tensors, training: Tensors, progress: JsonObject, shard: Shard, world: World
     ) -> None:
         """As `save`, but every rank writes its part of `training`; rank 0 publishes the folder when all are written.
 
         The error of one rank is raised on all, and then no checkpoint is left.
         """
-        name = TRAINING.replace(".", f"-{share.index + 1:05d}-of-{share.count:05d}.") if share.writes else ""
+        name = TRAINING.replace(".", f"-{shard.index + 1:05d}-of-{shard.count:05d}.") if shard.writes else ""
 
         def write(folder: Path) -> dict[str, JsonObject]:
             contents = ({MODEL: weights} if world.is_main else {}) | ({name: training} if name else {})

@@ -27,7 +27,7 @@ from regard.runtime import World
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
+class Shard:
     """The parts that this process holds: number `index` of `count`."""
 
     index: int
@@ -55,7 +55,7 @@ class Sharded(nn.Module):
         names = ("replicate", "shard") if replicas > 1 else ("shard",)
         mesh = init_device_mesh(world.device.type, shape if replicas > 1 else (shards,), mesh_dim_names=names)
         first = replicas == 1 or mesh.get_local_rank("replicate") == 0
-        self.share = Share(mesh.get_local_rank("shard"), shards, first)
+        self.shard = Shard(mesh.get_local_rank("shard"), shards, first)
         self._plain = [empty_copy(model)]  # in a list: its weights are no parameters of this module
         # Parts and their sums are fp32, as with DDP; `autocast` computes the products in bf16.
         policy = MixedPrecisionPolicy(cast_forward_inputs=False)

@@ -15,7 +15,7 @@ from regard.training.distributed import all_reduce_max, broadcast_from_rank0, ga
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import LogAccumulator, TrainingProgress
 from regard.training.settings import TrainingSettings
-from regard.training.sharding import Sharded, Share, part_like
+from regard.training.sharding import Shard, Sharded, part_like
 from regard.training.weights import (
     MOMENTS,
     Tensors,
@@ -100,11 +100,11 @@ class TrainingState:
         states = gather_to_rank0(cpu_state, self.world)
         self.progress.window = self.accumulator.to_json()
         if self.world.is_main or self.sharded is not None:
-            share = self.sharded.share if self.sharded else Share(0, 1, True)
-            training = moments_of(self.model, self.optimizer, share.index == 0)
+            shard = self.sharded.shard if self.sharded else Shard(0, 1, True)
+            training = moments_of(self.model, self.optimizer, shard.index == 0)
             training |= {RECURRENT_STATE + name: tensor for state in states for name, tensor in state.items()}
             if self.ema:
-                raw = parts_of(own_weights(self.model), share.index == 0)
+                raw = parts_of(own_weights(self.model), shard.index == 0)
                 training |= {RAW_WEIGHTS + name: tensor for name, tensor in raw.items()}
             with self.averaged():
                 weights = weights_of(self.model, self.world.is_main)
@@ -112,7 +112,7 @@ class TrainingState:
             if self.sharded is None:
                 checkpoints.save(*state)
             else:
-                checkpoints.save_shards(*state, share, self.world)
+                checkpoints.save_shards(*state, shard, self.world)
         self.saved_step = self.progress.step
 
     def resume(self, checkpoints: Checkpoints) -> list[str]:
