@@ -2,17 +2,17 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.options import AsJson
-from regard.cli.screen import ProgressLine, print_json, print_result, report, to_json
-from regard.cli.streams import check_output, interruptible, open_output
-from regard.cli.tables import SPACES, make_source
+from regard.cli.pairs import check_files, open_pairs
+from regard.cli.screen import ProgressLine, print_json, print_result, report
+from regard.cli.streams import check_output, interruptible
+from regard.cli.tables import make_source
 from regard.errors import UserError
 from regard.messages import Message, join_messages
 from regard.recipe_files import SUFFIX, shipped_recipes
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
 SETTING = re.compile(r"[a-z_]+(\.[a-z_]+)+=")
 SHOWN = 100
 """Characters of a side in a sample."""
-COLUMNS = ("src", "tgt", "from", "to", "score")
-"""Keys of a pair that are written, if its first pair has them."""
-Write = Callable[["Example"], None]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X",
+        help="Minimum score (see `regard score`); short for `data.clean.min_score=X`. In tables, the score is the "
+        "column `score`, unless `--columns` sets a different one.",
+    ),
+]
 
 
 def clean(
@@ -54,6 +59,7 @@ def clean(
             help="Only with tables: source, target and score column, by name or by number, e.g. src=1,tgt=2,score=3.",
         ),
     ] = "",
+    threshold: Threshold = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -72,6 +78,9 @@ def clean(
 
     settings = [item for item in inputs if SETTING.match(item) and not Path(item).exists()]
     names = [item for item in inputs if item not in settings]
+    if threshold is not None:
+        settings.append(f"data.clean.min_score={threshold}")
+        columns = add_score(columns, names)
     files = [file for item in (output, removed) if item for file in check_files(item, item == output)]
     for file in files:
         check_output(file, *(part for name in names for part in name.split(",")))
@@ -85,11 +94,16 @@ def clean(
         if files:
             write(cleaned, output, removed)
     if as_json:
-        account = cleaned.account
-        counts = {"read": account.read, "kept": account.kept, "removed": account.dropped}
-        print_json(counts | {"samples": found, "output": output, "removed_file": removed})
+        print_json({**cleaned.counts, "samples": found, "output": output, "removed_file": removed})
     elif output:
         print_result(Message("written to {folder}", folder=shlex.quote(output)))
+
+
+def add_score(columns: str, names: list[str]) -> str:
+    """The columns with one for the score, `score` if none is given; a recipe names it in its [data]."""
+    if "score=" in columns or any("," in name or is_recipe(name) for name in names):
+        return columns
+    return ",".join(filter(None, [columns, "score=score"]))
 
 
 def open_corpus(names: list[str], settings: list[str], columns: str, languages: tuple[str, str]) -> "Corpus":
@@ -170,17 +184,6 @@ def shorten(text: str) -> str:
 # ---- output
 
 
-def check_files(name: str, is_pair: bool) -> list[str]:
-    """The files that an output names; a UserError if their format cannot be written."""
-    from regard.data.records import file_ending
-
-    parts = name.split(",")
-    if file_ending(name) not in (".tsv", ".jsonl") and not (is_pair and len(parts) == 2 and all(parts)):
-        remedy = "use .tsv or .jsonl" + (", or two text files SRC,TGT" if is_pair else "")
-        raise UserError(f"pairs cannot be written to {name}", remedy, code="unsupported-file", where=name)
-    return [name] if file_ending(name) in (".tsv", ".jsonl") else parts
-
-
 def write(cleaned: "Cleaned", output: str | None, removed: str | None) -> None:
     """Write the kept and the removed pairs; each file is written completely or not at all."""
     with ExitStack() as stack:
@@ -193,28 +196,3 @@ def write(cleaned: "Cleaned", output: str | None, removed: str | None) -> None:
             elif reason is not None and remove:
                 remove({**pair, "reason": reason})
             progress(number, len(cleaned.decisions))
-
-
-@contextmanager
-def open_pairs(name: str, *more: str) -> Iterator[Write]:
-    """Write pairs to a table, JSON lines or two text files; a line break or tab in a text is written as a space."""
-    from regard.data.records import file_ending
-
-    with ExitStack() as stack:
-        streams = [stack.enter_context(open_output(file)) for file in check_files(name, is_pair=True)]
-        names: list[str] = []
-
-        def write_pair(pair: "Example") -> None:
-            if not names:
-                names.extend([*more, *(key for key in COLUMNS if key in pair)])
-                if file_ending(name) == ".tsv":
-                    streams[0].write("\t".join(names) + "\n")
-            if file_ending(name) == ".jsonl":
-                streams[0].write(to_json({key: pair[key] for key in names if key in pair}) + "\n")
-            elif len(streams) == 2:
-                for stream, side in zip(streams, ("src", "tgt"), strict=True):
-                    stream.write(pair[side].translate(SPACES) + "\n")
-            else:
-                streams[0].write("\t".join(str(pair.get(key, "")).translate(SPACES) for key in names) + "\n")
-
-        yield write_pair

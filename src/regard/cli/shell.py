@@ -13,7 +13,7 @@ FAILED, INTERRUPTED = 1, 130
 """Exit statuses."""
 GROUPS = {
     "Start here": ("translate", "demo", "lab", "answers"),
-    "Train": ("recipes", "split", "clean", "doctor", "train", "average", "distill", "compress", "ladder"),
+    "Train": ("recipes", "split", "score", "clean", "doctor", "train", "average", "distill", "compress", "ladder"),
     "Use": ("predict", "generate", "chat", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "compare", "inspect", "align", "info", "runs"),
     "Exchange with other libraries": ("import", "export"),

@@ -30,6 +30,7 @@ from regard.data.formats import read_examples
 from regard.data.settings import PairDataSettings
 from regard.data.store import Encoded, ProgressCallback, distinct_rows
 from regard.errors import UserError
+from regard.files import JsonObject
 from regard.processes import count_workers, in_chunks, map_in_order
 from regard.recipe import Recipe
 from regard.run.run import Run
@@ -65,6 +66,12 @@ class Cleaned:
         counts = np.bincount(self.decisions, minlength=len(CODES) + 1).tolist()
         dropped = {reason: counts[code] for reason, code in CODES.items() if counts[code]}
         return Account(self.corpus.name, len(self.decisions), counts[0], dropped).check()
+
+    @property
+    def counts(self) -> JsonObject:
+        """The account as JSON."""
+        account = self.account
+        return {"read": account.read, "kept": account.kept, "removed": account.dropped}
 
     def results(self) -> Iterator[tuple[Example, str | None]]:
         """Every pair with the reason why it is left out, None if it is kept; the corpus is read again."""

@@ -1,0 +1,102 @@
+"""Scores of sentence pairs by our own models: dual conditional cross-entropy.
+
+Junczys-Dowmunt 2018, "Dual Conditional Cross-Entropy Filtering of Noisy Parallel Corpora", section 3.1. A model A
+translates x to y, a model B back; H is the mean negative log-probability per token, the end symbol included:
+
+    H_A(y | x) = -1/|y| sum over t of log P_A(y_t | y_<t, x)
+
+    score(x, y) = exp(-( |H_A(y|x) - H_B(x|y)|  +  1/2 (H_A(y|x) + H_B(x|y)) ))       from 0 to 1, the best
+
+A bad pair is improbable in both directions; one that is probable in one direction only is suspicious, too. Without a
+backward model the score is exp(-H_A(y|x)), the geometric mean of the token probabilities. A pair that a model cannot
+read (an empty side, or more tokens than its positions) has the score 0.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+import numpy as np
+import torch
+
+from regard.data.examples import Example
+from regard.data.pairs import pad_pairs
+from regard.data.planning import groups_by_length
+from regard.errors import UserError
+from regard.losses.crossentropy import negative_log_likelihood
+from regard.run.model import Translator
+from regard.tasks.writing import MASKED
+from regard.text.symbols import PAD
+from regard.work import recall
+
+CHUNK_PAIRS = 1024
+BATCH_TOKENS = 4096
+MAX_TOKENS = 1024
+"""Tokens of a side that a model without a limit of its own reads."""
+DIGITS = 6
+
+
+def score_pairs(
+    pairs: Iterable[Example],
+    forward: Translator,
+    backward: Translator | None = None,
+    languages: tuple[str | None, str | None] = (None, None),
+) -> Iterator[tuple[Example, float]]:
+    """Each pair with its score; `languages` are those of pairs that name none, for models of several languages."""
+    remaining, (source, target) = iter(pairs), languages
+    while chunk := list(islice(remaining, CHUNK_PAIRS)):
+        entropies = cross_entropies(forward, [oriented(pair, source, target) for pair in chunk])
+        reverse = [oriented(pair, source, target, backward=True) for pair in chunk]
+        others = cross_entropies(backward, reverse) if backward is not None else entropies
+        yield from zip(chunk, map(dual_score, entropies, others), strict=True)
+
+
+def dual_score(forward: float, backward: float) -> float:
+    """The score of a pair from both cross-entropies; with equal ones it is exp(-H)."""
+    if math.isinf(forward) or math.isinf(backward):
+        return 0.0
+    return round(math.exp(-(abs(forward - backward) + (forward + backward) / 2)), DIGITS)
+
+
+def oriented(pair: Example, source: str | None, target: str | None, backward: bool = False) -> Example:
+    """A pair in the direction of a model, with the target language."""
+    if backward:
+        return {"src": pair["tgt"], "tgt": pair["src"], "to": pair.get("from") or source}
+    return {"src": pair["src"], "tgt": pair["tgt"], "to": pair.get("to") or target}
+
+
+def cross_entropies(translator: Translator, pairs: list[Example]) -> list[float]:
+    """H(tgt | src) of each pair in nats per token; infinite for a pair that the model cannot read."""
+    task, kind = translator.task, translator.task.recipe.model.kind
+    if task.writing is MASKED:
+        problem, remedy = f"a model of kind {kind} does not write token by token", "score with a different model"
+        raise UserError(problem, remedy, code="unsupported-model", where="RUN")
+    tags = task.languages.tags
+    default = task.languages.choose(None, None)[1] if tags and not all(pair["to"] for pair in pairs) else None
+    named = [{**pair, "to": (pair["to"] or default) if tags else None} for pair in pairs]
+    columns = task.encoder(filtered=False)(named).columns
+    sides = (columns[name] for name in ("src", "tgt"))
+    sources, targets = (np.split(values, np.cumsum(lengths)[:-1]) for values, lengths in sides)
+    limit, found = task.recipe.model.length_limit or MAX_TOKENS, [math.inf] * len(pairs)
+    sizes = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
+    readable = [i for i, pair in enumerate(pairs) if pair["src"].strip() and pair["tgt"].strip() and sizes[i] <= limit]
+    done = 0
+    for group in groups_by_length([sizes[i] for i in readable], BATCH_TOKENS):
+        rows, done = [readable[i] for i in group], done + len(group)
+        key = [[named[i]["src"], named[i]["tgt"], named[i]["to"]] for i in rows]
+        compute = partial(batch_entropies, translator, [sources[i] for i in rows], [targets[i] for i in rows])
+        for i, value in zip(rows, recall(key, compute, done / len(readable)), strict=True):
+            found[i] = value
+    return found
+
+
+@torch.no_grad()
+def batch_entropies(translator: Translator, sources: list[np.ndarray], targets: list[np.ndarray]) -> list[float]:
+    """H of each row of a batch; sources and targets are token ids with their end symbol."""
+    sides = ((np.concatenate(rows), np.array([len(row) for row in rows])) for rows in (sources, targets))
+    batch = pad_pairs(*sides).to(translator.world.device)
+    logits = translator.model(batch.source, batch.target).logits().float()  # (B, T, V)
+    nll = negative_log_likelihood(logits.flatten(0, -2), batch.labels.flatten()).view(len(sources), -1)
+    sums = nll.double().masked_fill(batch.labels == PAD, 0).sum(1).tolist()
+    return [total / len(row) for total, row in zip(sums, targets, strict=True)]
