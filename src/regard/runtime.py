@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.distributed import distributed_c10d
+from torch.distributed import TCPStore, distributed_c10d  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
@@ -135,6 +135,31 @@ def limit_waiting(minutes: float) -> None:
         distributed_c10d._set_pg_timeout(timedelta(minutes=minutes))
 
 
+def mark_final() -> None:
+    """Note in the store of torchrun's agent that this command failed by a mistake of its user."""
+    if (store := _agent_store()) is not None:
+        store.set(_FINAL, "1")
+
+
+def is_final() -> bool:
+    """True if torchrun restarted this process although no restart can help: an earlier attempt called `mark_final`."""
+    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        return False
+    store = _agent_store()
+    return store is not None and store.check([_FINAL])
+
+
+def _agent_store() -> TCPStore | None:
+    """The store that torchrun's agent keeps over all restarts; None without an agent, or if it cannot be reached."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    try:
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=10))
+    except (KeyError, ValueError, RuntimeError):
+        return None
+
+
 def close_world() -> None:
     """Leave the process group, if there is one."""
     if dist.is_initialized():
@@ -162,6 +187,7 @@ def autocast(world: World) -> AbstractContextManager[object]:
     return torch.autocast(world.device.type, dtype=torch.bfloat16, enabled=world.precision == "bf16")
 
 
+_FINAL = "regard/failed by a mistake of the user"
 _LAUNCH = (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))
 
 

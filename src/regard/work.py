@@ -14,17 +14,23 @@ as far as they go. All that makes an output of them is done again, so that it is
 
 A kill at any moment leaves complete lines, and perhaps half a line, which is dropped. Without work under way, `recall`
 only computes.
+
+Several processes (a `Team`) do one work together: all run the same program on the same inputs, so all make the same
+batches. `recall_all` takes them in rounds of one batch per process and shares the results, so every process continues
+with what a single one would have computed. Only rank 0 has the file and writes the output.
 """
 
 import hashlib
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from contextvars import ContextVar
+from functools import partial
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar, cast
 
 from regard.errors import UserError
 from regard.files import JsonObject, checksum, io_errors, lock_file
@@ -39,7 +45,23 @@ Progress = Callable[[int, int | None], None]
 """Called with the number of inputs that are done, and with their total if it is known."""
 
 T = TypeVar("T")
+Group = TypeVar("Group", bound=Sequence[int])
+Job = tuple[object, Callable[[], T], float]
+"""A batch, the function that computes its results, and the share of inputs that is done then: see `recall`."""
 _current: "ContextVar[Work | None]" = ContextVar("_current", default=None)
+
+
+class Team(Protocol):
+    """The processes that share one work."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def share(self, value: T) -> list[T]:
+        """The values of all processes, by rank; every process calls this."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -59,8 +81,10 @@ class Work:
         total: int | None = None,
         path: Path | None = None,
         made_from: JsonObject | None = None,
+        team: Team | None = None,
     ) -> None:
-        self.total, self.path, self.done = total, path, 0
+        self.team = team
+        self.total, self.path, self.done = total, None if team and team.rank else path, 0
         self.changed: list[str] = []
         """What the results in the file were made from and is different now; such results are not used."""
         self.batches = 0
@@ -91,6 +115,8 @@ class Work:
                     self._stream = stack.enter_context(self.path.open("a+b"))
                 lock_file(self._stream.fileno(), self.path)
                 self._begin(self._stream, self.path)
+            if self.team:
+                self._reading = self.team.share(self._reading)[0]
             stack.callback(_current.reset, _current.set(self))
             self._stack = stack.pop_all()
         return self
@@ -130,21 +156,46 @@ class Work:
             self._show(self.done)
             value = compute()
         else:
-            key = checksum(batch)
-            position, record = self._stream.tell(), _read(self._stream.readline()) if self._reading else None
-            if isinstance(record, list) and record[0] == key:
-                self.batches += 1
-                return record[1]
-            if self._reading:
-                self._reading, self._before = False, self.done
-                self._stream.seek(position)
-                self._stream.truncate()
+            if found := self._find(batch):
+                return found[0]
             self._show(self.done)
-            value = compute()
-            self.batches += 1
-            value = json.loads(self._append([key, value]))[1]
+            value = self._keep(batch, compute())
         self._show(self.done + int((self._taken - self.done) * share))
         return value
+
+    def recall_round(self, jobs: Sequence[Job[object]], team: Team) -> list[object]:
+        """The results of at most one job per process: those in rank 0's file, the others computed at the same time."""
+        known: list[object] = []
+        if self._reading:
+            found = (self._find(batch) if self._stream else [] for batch, _, _ in jobs)
+            known = team.share([value[0] for value in takewhile(bool, found)])[0]
+            if len(known) < len(jobs) and self._reading:
+                self._reading, self._before = False, self.done
+        self._show(self.done)
+        missing = jobs[len(known) :]
+        computed = share_round([compute for _, compute, _ in missing], team)
+        if self._stream is not None:
+            computed = [self._keep(batch, value) for (batch, _, _), value in zip(missing, computed, strict=True)]
+        self._show(self.done + int((self._taken - self.done) * jobs[-1][2]))
+        return known + computed
+
+    def _find(self, batch: object) -> list[object]:
+        """The results for a batch from the file, in a list; none if it does not follow there, and then none do."""
+        if not self._reading or self._stream is None:
+            return []
+        position, record = self._stream.tell(), _read(self._stream.readline())
+        if isinstance(record, list) and record[0] == checksum(batch):
+            self.batches += 1
+            return [record[1]]
+        self._reading, self._before = False, self.done
+        self._stream.seek(position)
+        self._stream.truncate()
+        return []
+
+    def _keep(self, batch: object, value: object) -> object:
+        """Write the results for a batch to the file; return them as they will be read."""
+        self.batches += 1
+        return json.loads(self._append([checksum(batch), value]))[1]
 
     def _begin(self, stream: BinaryIO, path: Path) -> None:
         """Read what the results in the file were made from; empty it if that has changed."""
@@ -188,8 +239,51 @@ def recall(batch: object, compute: Callable[[], T], share: float = 1.0) -> T:
     compute    computes the results, as JSON: lists and dictionaries, no tuples
     share      the share of the inputs at hand that is done after this batch
     """
-    work = _current.get()
-    return compute() if work is None else cast(T, work.recall(batch, compute, share))
+    return next(recall_all([(batch, compute, share)]))
+
+
+def recall_all(jobs: Iterable[Job[T]]) -> Iterator[T]:
+    """As `recall`, for each job in order; the processes of a team compute one job each at the same time."""
+    work, remaining = _current.get(), iter(jobs)
+    if work is None or work.team is None:
+        for batch, compute, share in remaining:
+            yield compute() if work is None else cast(T, work.recall(batch, compute, share))
+    else:
+        while round_ := list(islice(remaining, work.team.size)):
+            yield from cast(list[T], work.recall_round(round_, work.team))
+
+
+def recall_groups(
+    groups: Sequence[Group], key: Callable[[Group], object], compute: Callable[[Group], T]
+) -> Iterator[tuple[Group, T]]:
+    """Each group of inputs and the results for it: `recall_all` with a batch for every group."""
+    ends = list(accumulate(map(len, groups)))
+    jobs = ((key(group), partial(compute, group), end / ends[-1]) for group, end in zip(groups, ends, strict=True))
+    yield from zip(groups, recall_all(jobs), strict=True)
+
+
+def compute_all(functions: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """The results of all functions in order; the processes of a team call one each at the same time."""
+    work, remaining = _current.get(), iter(functions)
+    if work is None or work.team is None:
+        yield from (function() for function in remaining)
+    else:
+        while round_ := list(islice(remaining, work.team.size)):
+            yield from share_round(round_, work.team)
+
+
+def share_round(functions: Sequence[Callable[[], T]], team: Team) -> list[T]:
+    """Call function number `rank` and share the results; a UserError of one process is raised in all."""
+    own: list[T] = []
+    error = None
+    try:
+        own += [function() for function in functions[team.rank : team.rank + 1]]
+    except UserError as raised:
+        error = raised
+    shared = team.share((own, error))
+    if failure := next((error for _, error in shared if error), None):
+        raise failure
+    return [value for values, _ in shared for value in values]
 
 
 def pack_array(array: "npt.NDArray[np.float32]") -> JsonObject:

@@ -72,3 +72,12 @@ def test_two_processes_are_one_even_when_one_of_them_dies_and_is_restarted(tmp_p
             assert one["tokens"] == two["tokens"]
             for name in ("loss", "gradient_norm"):
                 assert one[name] == pytest.approx(two[name], rel=1e-3)
+
+
+@pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs gloo")
+def test_a_mistake_of_the_user_is_reported_once_though_torchrun_restarts(tmp_path: Path) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "--max-restarts=2"]
+    command = [*launch, "-m", "regard", "train", "dates", "model.d_modle=3", "--folder", str(tmp_path / "run")]
+    result = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.count("error [") == 1, result.stderr

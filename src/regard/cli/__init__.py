@@ -30,6 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # UTF-8 in every locale
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        from regard.runtime import is_final
+
+        if is_final():
+            return FAILED
     try:
         app_command().main(args=None if arguments is None else list(arguments), prog_name="regard")
     except KeyboardInterrupt:
@@ -56,6 +61,10 @@ def _failed(error: Exception) -> int:
         raise error
     if explained.code == LOST_PROCESS:  # torchrun ends the other processes; this one has yet to say why
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    elif error is explained and "TORCHELASTIC_RUN_ID" in os.environ:  # a restart cannot mend it
+        from regard.runtime import mark_final
+
+        mark_final()
     print_error(explained)
     return FAILED
 

@@ -20,7 +20,9 @@ from regard.cli.shell import COMMANDS, GROUPS
 
 HELP = Path(__file__).with_name("help.toml")
 DISTRIBUTED = ("demo", "train", "ladder", "doctor")
-"""Commands that torchrun can start in several processes."""
+"""Commands that torchrun can start in several processes, or that read the variables it sets."""
+SPREAD = ("translate", "predict", "evaluate", "embed", "distill")
+"""Commands that several processes do together, if it was torchrun that started them."""
 
 Click: TypeAlias = Any
 """An object of click; newer versions of typer contain a click of their own, with other types."""
@@ -52,7 +54,7 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Click) -> object:
         """Run the command; torchrun's variables that are left in the environment have a meaning in training only."""
-        if self.name not in DISTRIBUTED:
+        if self.name not in DISTRIBUTED and not (self.name in SPREAD and "TORCHELASTIC_RUN_ID" in os.environ):
             for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
                 os.environ.pop(name, None)
         return super().invoke(ctx)

@@ -37,10 +37,15 @@ def distill(
         remedy = "leave `--nbest` out: a student is trained on one translation per source"
         raise UserError("`--nbest` must be 1 for distillation", remedy, code="unsupported-option", where="nbest")
     translator = model.load_translator(*runs)
-    with interruptible(), ProgressLine(Message("translated:")) as progress:
+    from regard.training.distributed import Ranks, peer_errors
+
+    team = Ranks.of(translator.world)
+    with peer_errors(translator.world), interruptible(), ProgressLine(Message("translated:")) as progress:
         directions = select_directions(translator.task, source, target)
         path = folder or translator.run.outputs / "distilled"
-        distilled = [distill_split(translator, path, split, progress, direction, **options) for direction in directions]
+        distilled = [
+            distill_split(translator, path, split, progress, direction, team, **options) for direction in directions
+        ]
     sources = [item.source for item in distilled]
     setting = f"data.{split}={sources[0] if len(sources) == 1 else '[' + ', '.join(sources) + ']'}"
     if as_json:

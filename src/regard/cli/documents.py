@@ -1,6 +1,5 @@
 """Documents and languages on the command line: HTML, subtitles, messages, Word files, text; glossaries, detection."""
 
-import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import report
-from regard.cli.streams import STDIO, open_output, work_on
+from regard.cli.streams import STDIO, open_output, open_stdin, work_on
 from regard.documents.document import FILE_FORMATS, MAX_BYTES, RESULTS, file_format, open_file
 from regard.documents.segment import SCRIPT
 from regard.errors import UserError
@@ -158,7 +157,7 @@ def read_input(name: str) -> bytes:
     from regard.files import open_binary
 
     if name == STDIO:
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
+        return open_stdin().read(MAX_BYTES + 1)
     with open_binary(Path(name)) as stream:
         return stream.read(MAX_BYTES + 1)
 

@@ -1,5 +1,6 @@
 """regard embed: vectors of texts, as features for other tools."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typer import Argument, Option
 
 from regard.cli import streams
 from regard.cli.options import InputFile, OutputFile, RunFolder, WeightOptions, one_of
-from regard.cli.screen import report, to_json, truncation_note
+from regard.cli.screen import is_main, report, to_json, truncation_note
 from regard.cli.streams import STDIO, check_output, is_interactive, line_name, open_output, prompt_lines, read_lines
 from regard.cli.tables import PLAIN_ENDINGS, check_lines, read_texts
 from regard.errors import UserError
@@ -64,7 +65,9 @@ def embed(
     total, given = count_texts(input_), [vars(features), form, text]
     with streams.work_on(Message("embedded:"), output, total, model, given, input_) as work:
         embeddings = count_embeddings(embed_input(model, features, text, input_, work), work)
-        if form == "jsonl":
+        if not is_main():  # the first process writes
+            deque(embeddings, maxlen=0)
+        elif form == "jsonl":
             write_lines(output, embeddings)
         elif form == "npy":
             settings = text_encoding(model).module(model.model).settings

@@ -10,7 +10,7 @@ from typer import Option
 
 from regard.cli import screen
 from regard.cli.options import AsJson, DataOptions, ModelOptions, Options, RunFolder, SearchOptions, data_of_recipe
-from regard.cli.screen import print_json, print_result, report
+from regard.cli.screen import is_main, print_json, print_result, report
 from regard.cli.streams import work_on
 from regard.messages import Message
 
@@ -66,8 +66,9 @@ def evaluate(
         evaluate_ = partial(evaluate_with_progress, stack, name=name, sources=sources, options=options)
         evaluation = evaluate_(evaluated, path, with_samples=page is not None)
         comparisons = evaluated.compare(evaluate_(base, Path(f"{path}.against")), evaluation) if base else []
-        write_json(path, evaluation.to_json())
-    if page is not None:
+        if is_main():
+            write_json(path, evaluation.to_json())
+    if page is not None and is_main():
         write_report(page, evaluation_report(evaluated, evaluation, comparisons, against or ""))
     if as_json:
         values = {"file": str(path), **evaluation.to_json(texts=False)}

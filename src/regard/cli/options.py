@@ -6,6 +6,7 @@ A command has a parameter `search: SearchOptions`, and `expand_groups` replaces 
 import copy
 import functools
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -146,7 +147,22 @@ class WeightOptions(OptionGroup):
         from regard.run.model import Model
         from regard.run.run import Run
 
+        self.join_processes()
         return Model([Run.open(run, *filter(None, [task])) for run in runs], **asdict(self))
+
+    def join_processes(self) -> None:
+        """Join the other processes if torchrun started several; all then do this command together."""
+        if os.environ.get("WORLD_SIZE", "1") == "1":
+            return
+        from regard.runtime import RuntimeSettings, limit_waiting, open_world
+
+        if (engine := getattr(self, "engine", "")) in ("ctranslate2", "onnx"):
+            problem = f"several processes cannot share one command with `--engine {engine}`"
+            remedy = f"leave `torchrun` out ({engine} uses all cores of a machine), or choose the engine torch"
+            raise UserError(problem, remedy, code="unsupported-option", where="engine")
+        settings = RuntimeSettings.model_validate({"device": self.device})
+        open_world(settings)
+        limit_waiting(settings.timeout)
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,7 @@ class ModelOptions(WeightOptions):
         """Open a translation run, or several as an ensemble."""
         from regard.run.model import Translator
 
+        self.join_processes()
         translator = Translator.load(*runs, **asdict(self))
         self.report_export(translator)
         return translator

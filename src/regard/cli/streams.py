@@ -1,16 +1,17 @@
 """Input and output of commands: lines of a file or of stdin, a complete output file or none, prompts on a terminal."""
 
 import io
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 import typer
 
-from regard.cli.screen import ProgressLine, report
+from regard.cli.screen import ProgressLine, is_main, report
 from regard.cli.shell import INTERRUPTED
 from regard.errors import UserError
 from regard.messages import Message, localize
@@ -33,10 +34,18 @@ def read_lines(name: str) -> Iterator[str]:
     from regard.files import open_binary
 
     if name == STDIO:
-        yield from decode_lines(sys.stdin.buffer, "stdin")
+        yield from decode_lines(open_stdin(), "stdin")
         return
     with open_binary(Path(name)) as stream:
         yield from decode_lines(stream, name)
+
+
+def open_stdin() -> BinaryIO:
+    """stdin; a UserError if several processes would each read a part of it."""
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        problem = "several processes cannot read stdin"
+        raise UserError(problem, "set `--input FILE`", code="unsupported-option", where="input")
+    return sys.stdin.buffer
 
 
 def line_name(name: str) -> str:
@@ -80,7 +89,10 @@ def work_on(
         unfinished = path.with_name(path.name + ENDING)
         inputs = [digest(file) if (file := regular_file(name)) else None for name in files if name]
         made_from = {"input": inputs, "options": options, **model.made_from()}
-    with interruptible(), ProgressLine(title) as line, Work(line, total, unfinished, made_from) as work:
+    from regard.training.distributed import Ranks, peer_errors
+
+    team, errors = Ranks.of(model.world), peer_errors(model.world)
+    with errors, interruptible(), ProgressLine(title) as line, Work(line, total, unfinished, made_from, team) as work:
         if work.changed:
             facts = {"file": unfinished, "names": ", ".join(work.changed)}
             report(Message("{file} was made with a different {names}; starting anew", **facts))
@@ -105,11 +117,15 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def open_output(name: str) -> Iterator[TextIO]:
-    """stdout, a device or pipe, or a file that appears when it is complete; .gz, .xz and .bz2 are compressed."""
+    """stdout, a device or pipe, or a file that appears when it is complete; .gz, .xz and .bz2 are compressed. Of
+    several processes only the first one writes."""
     from regard.files import io_errors, replacing
 
     path = Path(name)
-    if name == STDIO:
+    if not is_main():
+        with Path(os.devnull).open("w", encoding="utf-8") as stream:
+            yield stream
+    elif name == STDIO:
         yield sys.stdout
     elif path.exists() and not path.is_file():
         with io_errors(path), path.open("w", encoding="utf-8", newline="\n") as stream:

@@ -4,13 +4,14 @@ A `Stepper` is driven by the searches of `decoding`. An `Engine` runs the whole 
 for the host, or in another library.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import DecodingSettings
-from regard.work import recall
+from regard.files import JsonObject
+from regard.work import recall_groups
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,23 @@ class DecodingRequest:
             [self.sentence_ids[i] for i in indices],
         )
 
-    def recall(self, compute: Callable[[], list[list[Hypothesis]]], share: float = 1.0) -> list[list[Hypothesis]]:
-        """Compute the hypotheses, or take them from work that is continued (see regard/work.py)."""
+    def decode_groups(
+        self, groups: Sequence[Sequence[int]], decode: Callable[["DecodingRequest"], list[list[Hypothesis]]]
+    ) -> Iterator[tuple[int, list[Hypothesis]]]:
+        """The index of each sentence and its hypotheses, decoded group by group, over all processes of a team, or taken
+        from work that is continued (see regard/work.py)."""
+
+        def compute(group: Sequence[int]) -> list[list[JsonObject]]:
+            return [[vars(item) for item in sentence] for sentence in decode(self.select(group))]
+
+        for group, found in recall_groups(groups, lambda group: self.select(group).content(), compute):
+            for index, sentence in zip(group, found, strict=True):
+                yield index, [Hypothesis(**item) for item in sentence]
+
+    def content(self) -> list[object]:
+        """Everything that the hypotheses depend on, besides the model."""
         lists = (self.sources, self.max_new_tokens, self.prefixes, self.sentence_ids)
-        key = [*map(list, lists), self.settings.model_dump()]
-        found = recall(key, lambda: [[vars(item) for item in sentence] for sentence in compute()], share)
-        return [[Hypothesis(**item) for item in sentence] for sentence in found]
+        return [*map(list, lists), self.settings.model_dump()]
 
 
 class Engine(Protocol):

@@ -76,7 +76,7 @@ class CTranslate2Engine:
 
     def decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         """Translate all sentences, and those again whose hypotheses are too long or contain forbidden symbols."""
-        return request.recall(lambda: self._decode(request))
+        return [found for _, found in request.decode_groups([range(len(request))], self._decode)]
 
     def _decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
         settings, pool = request.settings, self.pool

@@ -194,16 +194,17 @@ class DeviceEngine:
         with torch.inference_mode(), no_autocast, torch.cuda.device_of(self.model.tgt_embedding.weight):
             if not self.supports(request):
                 return StepperEngine(self.model, self.symbols, self.device).decode(request)
-            return request.recall(lambda: self._decode(request))
+            results: list[list[Hypothesis]] = [[] for _ in request.sources]
+            for index, hypotheses in request.decode_groups(list(_group_by_shape(request)), self._decode):
+                results[index] = hypotheses
+            return results
 
-    def _decode(self, request: DecodingRequest) -> list[list[Hypothesis]]:
-        results: list[list[Hypothesis]] = [[] for _ in request.sources]
-        for group in _group_by_shape(request):
-            part = request.select(group)
-            for indices, batch in self._run(self._slot_batch(part), part):
-                for index, hypotheses in zip(indices, batch.hypotheses(), strict=True):
-                    finished = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
-                    results[group[index]] = finished or hypotheses
+    def _decode(self, part: DecodingRequest) -> list[list[Hypothesis]]:
+        results: list[list[Hypothesis]] = [[] for _ in part.sources]
+        for indices, batch in self._run(self._slot_batch(part), part):
+            for index, hypotheses in zip(indices, batch.hypotheses(), strict=True):
+                finished = [hypothesis for hypothesis in hypotheses if hypothesis.finished]
+                results[index] = finished or hypotheses
         return results
 
     def supports(self, request: DecodingRequest) -> bool:

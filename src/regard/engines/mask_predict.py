@@ -19,7 +19,6 @@ Shapes: B sentences, R hypotheses of one length each, S source, T target with it
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -92,12 +91,9 @@ class MaskPredict:
             problem = f"a prefix has more than {max_prefix} tokens, and `model.max_length` is {max_prefix + 1}"
             raise UserError(problem, "use a shorter prefix", code="too-long", where="prefix")
         results: list[list[Hypothesis]] = [[] for _ in request.sources]
-        done = 0
-        for group in groups_by_length([len(source) for source in request.sources], settings.batch_tokens):
-            batch, done = request.select(group), done + len(group)
-            found = batch.recall(partial(self._decode_batch, batch), done / len(request))
-            for index, hypotheses in zip(group, found, strict=True):
-                results[index] = sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: settings.nbest]
+        groups = list(groups_by_length([len(source) for source in request.sources], settings.batch_tokens))
+        for index, hypotheses in request.decode_groups(groups, self._decode_batch):
+            results[index] = sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: settings.nbest]
         return results
 
     @torch.inference_mode()

@@ -4,7 +4,6 @@ Shapes: B sentences in a batch, S source.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Generic
 
 import torch
@@ -38,12 +37,9 @@ class StepperEngine(Generic[S]):
         """Decode in batches of at most `settings.batch_tokens` source tokens."""
         results: list[list[Hypothesis]] = [[] for _ in request.sources]
         lengths = [len(source) for source in request.sources]
-        done = 0
-        for group in groups_by_length(lengths, request.settings.batch_tokens):
-            batch, done = request.select(group), done + len(group)
-            hypotheses = batch.recall(partial(self._decode_batch, batch), done / len(request))
-            for index, sentence in zip(group, hypotheses, strict=True):
-                results[index] = sentence
+        groups = list(groups_by_length(lengths, request.settings.batch_tokens))
+        for index, hypotheses in request.decode_groups(groups, self._decode_batch):
+            results[index] = hypotheses
         return results
 
     @torch.inference_mode()

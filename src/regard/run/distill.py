@@ -17,7 +17,8 @@ the same command continues. The files are equal to the byte.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,11 +27,12 @@ from regard.data.formats import read_examples
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, digest, locked, remove_leftovers, replacing
 from regard.run.model import Translator
+from regard.run.results import Prediction
 from regard.tasks.base import ProgressCallback
 from regard.tasks.inputs import one_line
 from regard.tasks.translation import Translation
 from regard.training.checkpoint import weights_sum
-from regard.work import ENDING, Work
+from regard.work import ENDING, Team, Work
 
 FORMAT = 1
 CHUNK_LINES = 1024
@@ -79,14 +81,19 @@ def distill(
     split: str = "train",
     progress: ProgressCallback | None = None,
     direction: tuple[str, str] | None = None,
+    team: Team | None = None,
     **options: object,
 ) -> Distilled:
-    """Translate the sources of a split of the run's data into `folder`, or continue there."""
+    """Translate the sources of a split of the run's data into `folder`, or continue there. The processes of a `team`
+    translate together; rank 0 reads and writes the files."""
     name = f"{split}.{'-'.join(direction)}" if direction else split
     src, tgt, path = (folder / f"{name}.{ending}" for ending in ("src", "tgt", "manifest.json"))
     unfinished = folder / f"{tgt.name}{ENDING}"
     given: JsonObject = options | ({"to": direction[1]} if direction else {})
-    with locked(folder):
+    if team and team.rank:
+        total = help_distill(translator, team, given)
+        return Distilled(src, tgt, total, 0, direction)
+    with tell_team(team) as tell, locked(folder):
         remove_leftovers(folder)
         total, src_sum = count_lines(source_lines(translator, split, direction))
         inputs = {**origin(translator, given), "split": split, "src": src_sum}
@@ -95,19 +102,55 @@ def distill(
             Manifest(FORMAT, inputs).write(path)
         elif tgt.name in manifest.files and not manifest.damaged(folder):
             unfinished.unlink(missing_ok=True)  # a kill can leave it behind a finished file
+            tell(None)
             return Distilled(src, tgt, total, total, direction)
         if not is_source(src, src_sum):
             with replacing(src) as temporary, temporary.open("wb") as stream:
                 stream.writelines(source_lines(translator, split, direction))
-        size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
-        with Work(progress, total, unfinished, {**translator.made_from(), **inputs}) as work:
+        tell(src)
+        with Work(progress, total, unfinished, {**translator.made_from(), **inputs}, team) as work:
             with replacing(tgt) as temporary, temporary.open("wb") as stream, src.open("rb") as lines:
-                sources = (line.removesuffix(b"\n").decode() for line in work.feed(lines))
-                while part := list(islice(sources, size)):
-                    for prediction in work.count(translator.predict(part, **given)):
-                        stream.write(f"{prediction['translation']}\n".encode())
+                for prediction in work.count(translate_lines(translator, work.feed(lines), given)):
+                    stream.write(f"{prediction['translation']}\n".encode())
             Manifest.describe(folder, [src.name, tgt.name], format=FORMAT, inputs=inputs).write(path)
         return Distilled(src, tgt, total, work.before, direction)
+
+
+def translate_lines(translator: Translator, lines: Iterable[bytes], options: JsonObject) -> Iterator[Prediction]:
+    """The prediction for each line, in chunks."""
+    size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
+    sources = (line.removesuffix(b"\n").decode() for line in lines)
+    while part := list(islice(sources, size)):
+        yield from translator.predict(part, **options)
+
+
+@contextmanager
+def tell_team(team: Team | None) -> Iterator[Callable[[Path | None], None]]:
+    """Tell the other processes which file to translate, None for nothing; or the error that came before."""
+    told = False
+
+    def tell(value: Path | UserError | None) -> None:
+        nonlocal told
+        if team is not None and not told:
+            told = True
+            team.share(value)
+
+    try:
+        yield tell
+    except UserError as error:
+        tell(error)
+        raise
+
+
+def help_distill(translator: Translator, team: Team, options: JsonObject) -> int:
+    """Translate together with rank 0, which writes; return the number of lines."""
+    src = team.share(None)[0]
+    if isinstance(src, UserError):
+        raise src
+    if src is None:
+        return 0
+    with Work(team=team), src.open("rb") as lines:
+        return sum(1 for _ in translate_lines(translator, lines, options))
 
 
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:

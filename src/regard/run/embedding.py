@@ -15,7 +15,6 @@ B inputs, T tokens, D model, E = D, or D times the number of layers if they are 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +33,7 @@ from regard.models.text_encoder import TextEncoder
 from regard.tasks.base import Example
 from regard.tasks.encoders import BATCH_TOKENS, TextEncoding
 from regard.tasks.inputs import chunk_examples, require_finite
-from regard.work import pack_array, recall, unpack_array
+from regard.work import pack_array, recall_groups, unpack_array
 
 if TYPE_CHECKING:
     from regard.run.model import Model
@@ -112,12 +111,16 @@ def embed(
     for chunk in chunk_examples(parsed):
         encoded = [encoding.encode(example) for example in chunk]
         vectors = [np.zeros(0, np.float32) for _ in chunk]
-        done = 0
-        for group in groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS):
-            batch, done = [encoded[index] for index in group], done + len(group)
-            key = [(item.ids, item.segments) for item in batch]
-            rows = unpack_array(recall(key, partial(compute, batch), done / len(chunk)))
-            for index, row in zip(group, rows, strict=True):
+        groups = list(groups_by_length([len(item.ids) for item in encoded], BATCH_TOKENS))
+
+        def key(group: list[int], encoded: list[Input] = encoded) -> object:
+            return [(encoded[index].ids, encoded[index].segments) for index in group]
+
+        def compute_group(group: list[int], encoded: list[Input] = encoded) -> JsonObject:
+            return compute([encoded[index] for index in group])
+
+        for group, packed in recall_groups(groups, key, compute_group):
+            for index, row in zip(group, unpack_array(packed), strict=True):
                 vectors[index] = row[: len(encoded[index].ids)] if features.pool == "tokens" else row
         for example, item, vector in zip(chunk, encoded, vectors, strict=True):
             yield Embedding(example, encoding.tokenizer.tokens(item.ids), vector, item.truncated)

@@ -11,9 +11,11 @@ a task of any kind are in operations.py.
 """
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
@@ -58,6 +60,7 @@ from regard.training.task import Validation
 from regard.training.weights import load_weights
 from regard.viz.content import Description, Tables
 from regard.viz.report import AttentionMap
+from regard.work import compute_all
 
 R = TypeVar("R", bound=Recipe)
 D = TypeVar("D", bound=Sized)
@@ -292,10 +295,9 @@ class Task(ABC, Generic[R, D]):
     @torch.no_grad()
     def validate(self, model: nn.Module, data: ValidationData[D]) -> Validation:
         """Metrics of the validation data, by default the loss and those of `score`, and a few samples."""
-        store, nll, count = cast(Inputs, data.store), 0.0, 0
-        for group in groups_by_length(store.widths[0].tolist(), self.recipe.training.batch_tokens):
-            loss = self.loss(model, store.pad(np.array(group)).to(device_of(model)))
-            nll, count = nll + float(loss.nll), count + int(loss.count)
+        store = cast(Inputs, data.store)
+        groups = groups_by_length(store.widths[0].tolist(), self.recipe.training.batch_tokens)
+        nll, count = summed_loss(self, model, (partial(store.pad, np.array(group)) for group in groups))
         predictions = list(self.predict(model, data.examples))
         scores = {name: score.value for name, score in self.score(data.examples, predictions).items()}
         shown = list(zip(data.examples, predictions, strict=True))[: self.recipe.training.samples]
@@ -416,6 +418,17 @@ def split_sources(recipe: Recipe, split: str) -> list[Source]:
         remedy = f"add `data.{split}` to the recipe, or evaluate on other data, e.g. on valid"
         raise UserError(f"the recipe names no {split} data", remedy, code="no-data", where=f"data.{split}")
     return sources
+
+
+def summed_loss(task: AnyTask, model: nn.Module, batches: Iterable[Callable[[], Batch]]) -> tuple[float, int]:
+    """The negative log-likelihood of the batches that these functions make, and the number of targets."""
+
+    def compute(batch: Callable[[], Batch]) -> tuple[float, int]:
+        loss = task.loss(model, batch().to(device_of(model)))
+        return float(loss.nll), int(loss.count)
+
+    sums = list(compute_all(partial(compute, batch) for batch in batches))
+    return math.fsum(nll for nll, _ in sums), sum(count for _, count in sums)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -20,7 +20,6 @@ O outputs of the head, T tokens.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -58,7 +57,7 @@ from regard.text.inputs import InputTokenizer
 from regard.text.symbols import PAD
 from regard.training.weights import weights_of
 from regard.viz.report import AttentionMap
-from regard.work import pack_array, recall, unpack_array
+from regard.work import pack_array, recall_groups, unpack_array
 
 MAX_TOKENS_DRAWN = 160
 """A picture of more tokens is not readable."""
@@ -185,7 +184,7 @@ def run_inputs(
     device = next(model.parameters()).device
     units = list(encoded) if grouped else [[item] for item in chain(*encoded)]
     logits_of: list[list[Tensor]] = [[] for _ in units]
-    nll, count, done = 0.0, 0, 0
+    nll, count = 0.0, 0
 
     def compute(group: Sequence[int]) -> JsonObject:
         batch = Inputs.of([units[index] for index in group], per_token).pad(np.arange(len(group))).to(device)
@@ -194,10 +193,12 @@ def run_inputs(
         return pack_array(logits.cpu().numpy()) | {"nll": float(loss.nll), "count": int(loss.count)}
 
     lengths, sizes = [max(len(i.ids) for i in unit) for unit in units], [len(unit) for unit in units]
-    for group in groups_by_length(lengths, BATCH_TOKENS, sizes):
-        done += len(group)
-        key = [(item.ids, item.segments, [*map(float, item.labels)]) for index in group for item in units[index]]
-        outputs = recall(key, partial(compute, group), done / len(units))
+    groups = list(groups_by_length(lengths, BATCH_TOKENS, sizes))
+
+    def key(group: Sequence[int]) -> object:
+        return [(item.ids, item.segments, [*map(float, item.labels)]) for index in group for item in units[index]]
+
+    for group, outputs in recall_groups(groups, key, compute):
         nll, count = nll + outputs["nll"], count + outputs["count"]
         rows = iter(torch.from_numpy(unpack_array(outputs)))
         for index in group:

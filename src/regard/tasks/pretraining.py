@@ -64,7 +64,7 @@ from regard.training.advice import Advice
 from regard.training.task import Baseline, Sample, Validation
 from regard.viz.content import Block, Description, Shares
 from regard.viz.report import AttentionMap
-from regard.work import recall
+from regard.work import compute_all, recall_groups
 
 MASKING = ("data.masked", "data.masking", "data.whole_words")
 """Settings of masking."""
@@ -352,11 +352,15 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         """Run a model, which is in evaluation mode, on some documents."""
         device, total, recipe = next(model.parameters()).device, Answers(), self.recipe
         given = (store, recipe.data, self.tokenizer, BATCH_TOKENS, recipe.runtime.seed, self.objective)
-        for batch in sampling.evaluation_batches(*given):
+
+        def answer(batch: Batch) -> Answers:
             batch = batch.to(device)
             words, follows = model(batch.source, batch["segments"], batch["masked_positions"])
             random_next = int((batch["next_labels"] == sampling.RANDOM_NEXT).sum())
-            total += Answers(*judge(words.logits(), batch.labels), *judge(follows, batch["next_labels"]), random_next)
+            return Answers(*judge(words.logits(), batch.labels), *judge(follows, batch["next_labels"]), random_next)
+
+        for answers in compute_all(partial(answer, batch) for batch in sampling.evaluation_batches(*given)):
+            total += answers
         return total
 
     # ---- use --------------------------------------------------------------------------------------------------------
@@ -376,11 +380,15 @@ class Pretraining(Task[PretrainingRecipe, TokenizedDocuments]):
         for chunk in chunk_examples(examples):
             inputs = [self.encode(example) for example in chunk]
             predictions: list[Prediction] = [{} for _ in chunk]
-            done = 0
-            for group in groups_by_length([len(item.ids) for item in inputs], BATCH_TOKENS):
-                batch, done = [inputs[index] for index in group], done + len(group)
-                key = [(item.ids, item.segments) for item in batch]
-                filled = recall(key, partial(self._fill, engine, batch), done / len(chunk))
+            groups = list(groups_by_length([len(item.ids) for item in inputs], BATCH_TOKENS))
+
+            def key(group: list[int], inputs: list[TextInput] = inputs) -> object:
+                return [(inputs[index].ids, inputs[index].segments) for index in group]
+
+            def fill(group: list[int], inputs: list[TextInput] = inputs) -> list[Prediction]:
+                return self._fill(engine, [inputs[index] for index in group])
+
+            for group, filled in recall_groups(groups, key, fill):
                 for index, prediction in zip(group, filled, strict=True):
                     predictions[index] = prediction
             for example, prediction in zip(chunk, predictions, strict=True):

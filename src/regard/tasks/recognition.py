@@ -52,7 +52,7 @@ from regard.models.recognition import (
     RecognitionModelSettings,
 )
 from regard.recipe import Recipe
-from regard.tasks.base import Example, Prediction, Report, Search, Task, ValidationData, device_of
+from regard.tasks.base import Example, Prediction, Report, Search, Task, ValidationData, device_of, summed_loss
 from regard.tasks.checks import DoctorHooks, unigram_baseline
 from regard.tasks.inputs import chunk_examples, copy_tokenizer, one_line, option_names, require_finite
 from regard.tasks.seq2seq import JOINT, SYMBOLS
@@ -64,7 +64,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.task import Baseline, Validation
 from regard.viz.content import Description
 from regard.viz.report import AttentionMap, attention_maps
-from regard.work import recall
+from regard.work import recall_groups
 
 BLANK = PAD
 """The token of a CTC model that writes nothing: padding, which no text contains."""
@@ -234,10 +234,9 @@ class Recognition(Task[RecognitionRecipe, Pairs]):
     @torch.no_grad()
     def validate(self, model: nn.Module, data: ValidationData[Pairs]) -> Validation:
         """The loss without label smoothing, and error rates of greedy search; recordings are read once."""
-        nll, count, store = 0.0, 0, data.store
-        for group in groups_by_length(store.src_lengths.tolist(), self.recipe.training.batch_tokens):
-            loss = self.loss(model, store.pad(np.array(group)).to(device_of(model)))
-            nll, count = nll + float(loss.nll), count + int(loss.count)
+        store = data.store
+        groups = groups_by_length(store.src_lengths.tolist(), self.recipe.training.batch_tokens)
+        nll, count = summed_loss(self, model, (partial(store.pad, np.array(group)) for group in groups))
         frames = data.cached(lambda: [read_frames(example, self.recipe.data) for example in data.examples])
         quick = replace(self, decoding=LEFT_TO_RIGHT.quick_search(self.decoding))
         predictions = quick.transcribe(model, frames)
@@ -268,11 +267,15 @@ class Recognition(Task[RecognitionRecipe, Pairs]):
     def transcribe(self, model: nn.Module, recordings: Sequence[Frames]) -> list[Prediction]:
         """The prediction for the frames (T, F) of each recording; those of similar length share a batch."""
         results: list[Prediction] = [{} for _ in recordings]
-        done = 0
-        for group in groups_by_length([len(item) for item in recordings], self.decoding.batch_tokens):
-            batch, done = [recordings[index] for index in group], done + len(group)
-            key = [checksum([item.tolist() for item in batch]), self.decoding.model_dump()]
-            found = recall(key, partial(self._decode, model, batch), done / len(recordings))
+        groups = list(groups_by_length([len(item) for item in recordings], self.decoding.batch_tokens))
+
+        def key(group: list[int]) -> object:
+            return [checksum([recordings[index].tolist() for index in group]), self.decoding.model_dump()]
+
+        def compute(group: list[int]) -> list[list[JsonObject]]:
+            return self._decode(model, [recordings[index] for index in group])
+
+        for group, found in recall_groups(groups, key, compute):
             for index, hypotheses in zip(group, found, strict=True):
                 results[index] = self.join([Hypothesis(**item) for item in hypotheses])
         return results

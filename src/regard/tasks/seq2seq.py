@@ -8,6 +8,7 @@ B sentences, S source, T target, V vocabulary.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -58,6 +59,7 @@ from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, language_tag
 from regard.text.tokenizer import Span, Tokenizer
 from regard.training.task import Baseline, Validation
 from regard.viz.report import AttentionMap, attention_maps
+from regard.work import compute_all
 
 SYMBOLS = Symbols(bos=BOS, eos=EOS, pad=PAD)
 JOINT, SRC, TGT = "tokenizer.json", "src.tokenizer.json", "tgt.tokenizer.json"
@@ -305,12 +307,13 @@ class Seq2Seq(Task[R, Pairs]):
     def likelihood(self, model: nn.Module, store: Pairs, batch_tokens: int = 4096) -> tuple[float, int]:
         """Negative log-likelihood of all targets given their sources, in nats, and the number of target tokens."""
         device = next(model.parameters()).device
-        total, count = 0.0, 0
         lengths = np.maximum(store.src_lengths, store.tgt_lengths).tolist()
-        for group in groups_by_length(lengths, batch_tokens):
-            nll, tokens = self.writing.likelihood(model, store.pad(np.array(group)).to(device))
-            total, count = total + nll, count + tokens
-        return total, count
+
+        def compute(group: Sequence[int]) -> tuple[float, int]:
+            return self.writing.likelihood(model, store.pad(np.array(group)).to(device))
+
+        sums = list(compute_all(partial(compute, group) for group in groups_by_length(lengths, batch_tokens)))
+        return math.fsum(nll for nll, _ in sums), sum(count for _, count in sums)
 
     def validate(self, model: nn.Module, data: ValidationData[Pairs]) -> Validation:
         training = self.recipe.training

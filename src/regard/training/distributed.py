@@ -7,6 +7,7 @@ ranks and divides by the tokens of the whole step: the gradient is that of one p
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,8 +40,8 @@ def peer_errors(world: World) -> Iterator[None]:
     except RuntimeError as error:  # gloo and NCCL raise it with a text; newer versions of torch a subclass
         if world.size == 1 or not (isinstance(error, dist.DistError) or LOST_PEER.search(str(error))):
             raise
-        problem = f"rank {world.rank}: a different process of this training ended or cannot be reached"
-        remedy = "read the messages of the other processes; training resumes from the last checkpoint"
+        problem = f"rank {world.rank}: a different process of this command ended, hangs or cannot be reached"
+        remedy = "read the messages of the other processes; the same command continues (`train`: with `--resume`)"
         raise UserError(problem, remedy, code="lost-process", where=f"rank {world.rank}") from error
 
 
@@ -95,6 +96,24 @@ def no_sync(model: nn.Module, last: bool) -> AbstractContextManager[None]:
     if last or not isinstance(model, DistributedDataParallel):
         return nullcontext()
     return model.no_sync()
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The processes of a world as the team of one work (regard/work.py); `share` travels over the CPU."""
+
+    rank: int
+    size: int
+
+    @classmethod
+    def of(cls, world: World) -> "Ranks | None":
+        """All processes of the world; None if there is only one."""
+        return cls(world.rank, world.size) if world.size > 1 else None
+
+    def share(self, value: T) -> list[T]:
+        values: list[T] = [value] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
 
 def together(action: Callable[[], T], world: World) -> T:

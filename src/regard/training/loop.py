@@ -20,13 +20,14 @@ from regard.runtime import World, autocast
 from regard.training import events
 from regard.training.advice import LossWatch
 from regard.training.checkpoint import Checkpoints
-from regard.training.distributed import all_reduce_max, broadcast_from_rank0
+from regard.training.distributed import Ranks, all_reduce_max, broadcast_from_rank0
 from regard.training.interruption import Interruption
 from regard.training.optimizer import Schedule
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.stepping import build_train_step, without_compilation
 from regard.training.task import B, Steps, Trainable, TrainingStep, Validation, recurrent_state_of
+from regard.work import Work
 
 Reason = Literal["max_steps", "max_epochs", "max_minutes", "patience", "not learning", "interrupted", "no more data"]
 
@@ -157,7 +158,7 @@ class _Loop(Generic[B]):
         self.accumulator.clear()
 
     def validate(self) -> bool:
-        """Evaluate the model on rank 0; return True if it is the best one so far."""
+        """Evaluate the model; return True if it is the best one so far."""
         self.accumulator.pause()
         self.state.require_finite(self.checkpoints)
         validation = broadcast_from_rank0(self._evaluate(), self.world)
@@ -213,10 +214,8 @@ class _Loop(Generic[B]):
         self.send(events.Note(Message("warning: {problem}\n  {remedy}", problem=problem, remedy=remedy)))
 
     def _evaluate(self) -> Validation:
-        """Validate on rank 0; every rank calls this, because the weights may have to be gathered."""
-        with self.state.full_model() as model:
-            if model is None:
-                return Validation({})
+        """Validate, spread over all ranks: each computes some batches and gets the results of the others."""
+        with self.state.full_model() as model, Work(team=Ranks.of(self.world)):
             model.eval()
             with torch.no_grad(), autocast(self.world), without_compilation(self.world):
                 validation = self.task.validate(model)

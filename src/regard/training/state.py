@@ -65,16 +65,14 @@ class TrainingState:
         return self.ema.applied() if self.ema else nullcontext()
 
     @contextmanager
-    def full_model(self) -> Iterator[nn.Module | None]:
-        """The model with the weights to use, on rank 0; None on the others. Every rank calls this, since the parts of a
-        sharded model are gathered."""
-        if self.sharded is None:
-            with self.averaged() if self.world.is_main else nullcontext():
-                yield self.model if self.world.is_main else None
-        else:
-            with self.averaged():
-                weights = weights_of(self.model, self.world.is_main)
-            yield self.sharded.plain(weights, self.world.device) if self.world.is_main else None
+    def full_model(self) -> Iterator[nn.Module]:
+        """The model with the weights to use. Every rank calls this, since the parts of a sharded model are gathered."""
+        with self.averaged():
+            if self.sharded is None:
+                yield self.model
+                return
+            weights = weights_of(self.model)
+        yield self.sharded.plain(weights, self.world.device)
 
     def require_finite(self, checkpoints: Checkpoints) -> None:
         """Raise a UserError if the loss, a gradient or a weight is NaN or infinite; it is never saved."""

@@ -1,0 +1,152 @@
+"""Commands that two processes do together, as torchrun starts them: the bytes of one process."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from tests.cli.command import fails, regard
+from tests.tiny import train_sentences
+from tests.training.ranks import run_ranks
+
+from regard import work
+from regard.engines import stepper_engine
+from regard.errors import UserError
+from regard.run import embedding
+from regard.tasks import encoders
+from regard.training.distributed import Ranks
+from regard.work import Work, compute_all, recall_all
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs gloo")
+SMALL = 40
+"""Tokens per batch, so that both processes have some."""
+
+
+def command(*arguments: str) -> None:
+    """Run a command as a rank; only rank 0 prints."""
+    for module in (encoders, embedding):
+        setattr(module, "BATCH_TOKENS", SMALL)  # noqa: B010
+    torch.set_num_threads(1)
+    result = regard(*arguments)
+    assert result.status == 0, result.err
+    assert os.environ.get("RANK", "0") == "0" or not result.out + result.err
+
+
+def count_batches(folder: str, *arguments: str) -> None:
+    """Run a command as a rank, and leave a file with the number of batches that it decoded."""
+    decode, count = vars(stepper_engine)["decode"], 0
+
+    def counted(*args: object, **options: object) -> object:
+        nonlocal count
+        count += 1
+        return decode(*args, **options)
+
+    setattr(stepper_engine, "decode", counted)  # noqa: B010
+    command(*arguments)
+    (Path(folder) / f"rank-{os.environ['RANK']}").write_text(str(count))
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join([*train_sentences()[:40], "", "one two"]) + "\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = encoders.BATCH_TOKENS
+    yield
+    for module in (encoders, embedding):
+        setattr(module, "BATCH_TOKENS", before)  # noqa: B010
+
+
+def test_translations_are_the_bytes_of_one_process_and_both_decode(trained: Path, text: Path, tmp_path: Path) -> None:
+    options = ["--input", str(text), "--batch-tokens", str(SMALL), "--engine", "readable", "--scores", "--output"]
+    command("translate", str(trained), *options, str(tmp_path / "one"))
+    run_ranks(2, count_batches, str(tmp_path), "translate", str(trained), *options, str(tmp_path / "two"))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    counts = [int((tmp_path / f"rank-{rank}").read_text()) for rank in range(2)]
+    assert min(counts) > 1 and abs(counts[0] - counts[1]) <= 1
+
+
+def test_predictions_vectors_and_scores_are_the_bytes_of_one_process(
+    classifier: Path, text: Path, tmp_path: Path
+) -> None:
+    def arguments(name: str) -> list[list[str]]:
+        given = ["--input", str(text), "--output"]
+        return [
+            ["predict", str(classifier), *given, str(tmp_path / f"{name}.csv")],
+            ["embed", str(classifier), *given, str(tmp_path / f"{name}.npy")],
+            ["evaluate", str(classifier), "--on", "valid", "--output", str(tmp_path / f"{name}.json")],
+        ]
+
+    for one, two in zip(arguments("one"), arguments("two"), strict=True):
+        command(*one)
+        run_ranks(2, command, *two)
+        left, right = Path(one[-1]).read_text("latin-1"), Path(two[-1]).read_text("latin-1")
+        if one[0] == "evaluate":  # the time differs
+            left, right = (text.partition('"seconds"')[0] + text.partition('"examples"')[2] for text in (left, right))
+        assert left == right and len(left) > 100
+
+
+def test_distilled_data_are_the_bytes_of_one_process(trained: Path, tmp_path: Path) -> None:
+    for name, run in (("one", command), ("two", lambda *given: run_ranks(2, command, *given))):
+        for _ in range(2):  # the second time there is nothing left to do
+            run(
+                "distill", str(trained), "--on", "valid", "--batch-tokens", str(SMALL), "--folder", str(tmp_path / name)
+            )
+    names = ("valid.src", "valid.tgt", "valid.manifest.json")
+    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
+
+
+def test_stdin_and_other_engines_need_one_process(monkeypatch: pytest.MonkeyPatch, trained: Path) -> None:
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", "0"), ("TORCHELASTIC_RUN_ID", "x")):
+        monkeypatch.setenv(name, value)
+    result = fails("translate", trained, "--engine", "ctranslate2")
+    assert result.code == "unsupported-option" and "torchrun" in result.err
+    monkeypatch.setattr("regard.cli.options.WeightOptions.join_processes", lambda self: None)
+    monkeypatch.setattr("regard.run.model.open_world", lambda settings, alone: one_world(settings))
+    assert "--input" in fails("translate", trained, stdin="one\n").err
+
+
+def one_world(settings: object) -> object:
+    from tests.training.toy import cpu_world
+
+    return cpu_world()
+
+
+def square_all(folder: str, stop: int) -> None:
+    """Keep squares in a file, as the rank of a team; fail at number `stop`."""
+    from regard.runtime import RuntimeSettings, open_world
+
+    team = Ranks.of(open_world(RuntimeSettings(device="cpu")))
+    computed: list[int] = []
+
+    def square(number: int) -> int:
+        if number == stop:
+            raise UserError("stopped", code="stopped")
+        computed.append(number)
+        return number * number
+
+    found: list[int] = []
+    try:
+        with Work(path=Path(folder) / "unfinished", made_from={}, team=team) as work:
+            found += recall_all((n, partial(square, n), 1.0) for n in range(9))
+            assert list(compute_all(partial(abs, -n) for n in range(3))) == [0, 1, 2]
+    except UserError:
+        assert stop < 9
+    assert found == [n * n for n in range(9 if stop > 8 else stop - stop % 2)]
+    if stop > 8:
+        assert work.batches == (0 if team and team.rank else 9)
+        assert min(computed) >= 4, "what is in the file is not computed again"
+
+
+def test_two_processes_continue_what_they_kept(tmp_path: Path) -> None:
+    run_ranks(2, square_all, str(tmp_path), 5)
+    assert (tmp_path / "unfinished").read_bytes().count(b"\n") == 2 + 4
+    assert work.BEGIN in (tmp_path / "unfinished").read_bytes()
+    run_ranks(2, square_all, str(tmp_path), 99)
+    assert not (tmp_path / "unfinished").exists()
