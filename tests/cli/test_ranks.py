@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from tests.cli.command import fails, regard
 from tests.tiny import train_sentences
 from tests.training.ranks import run_ranks
@@ -15,6 +17,8 @@ from regard import work
 from regard.engines import stepper_engine
 from regard.errors import UserError
 from regard.run import embedding
+from regard.run.run import Run
+from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import encoders
 from regard.training.distributed import Ranks
 from regard.work import Work, compute_all, recall_all
@@ -120,8 +124,6 @@ def one_world(settings: object) -> object:
 
 def square_all(folder: str, stop: int) -> None:
     """Keep squares in a file, as the rank of a team; fail at number `stop`."""
-    from regard.runtime import RuntimeSettings, open_world
-
     team = Ranks.of(open_world(RuntimeSettings(device="cpu")))
     computed: list[int] = []
 
@@ -150,3 +152,39 @@ def test_two_processes_continue_what_they_kept(tmp_path: Path) -> None:
     assert work.BEGIN in (tmp_path / "unfinished").read_bytes()
     run_ranks(2, square_all, str(tmp_path), 99)
     assert not (tmp_path / "unfinished").exists()
+
+
+def check_validation(folder: str, expected: dict[str, float]) -> None:
+    """The metrics of the last checkpoint on the validation data, in small batches, are as expected."""
+    assert validate(folder) == expected
+
+
+def validate(folder: str) -> dict[str, float]:
+    torch.set_num_threads(1)
+    run = Run.open(folder)
+    world = open_world(run.recipe.runtime)
+    task = run.task.configure(batch_tokens=SMALL)
+    data = task.validation_data(run.folder, run.store("valid", lambda _: None), world)
+    with torch.no_grad(), Work(team=Ranks.of(world)):
+        return dict(task.validate(run.model("last", world.device), data).metrics)
+
+
+def test_validation_has_the_metrics_of_one_process(trained: Path) -> None:
+    run_ranks(2, check_validation, str(trained), validate(str(trained)))
+
+
+def test_no_file_of_a_run_is_a_pickle(trained: Path) -> None:
+    """Recipe, tokenizers, stores and checkpoints: every file is text, JSON, plain numbers or safetensors."""
+    files = [path for path in trained.rglob("*") if path.is_file()]
+    for path in files:
+        if path.suffix == ".npy":
+            np.load(path, allow_pickle=False)
+        elif path.suffix == ".safetensors":
+            with safe_open(path, "pt") as file:
+                assert list(file.keys())
+        elif path.suffix in (".json", ".jsonl", ".toml") or path.name == ".lock":
+            path.read_text(encoding="utf-8")
+        else:
+            known = path.name == "rows" or path.suffix in (".lengths", ".offsets", ".values")  # plain numbers
+            assert known, f"{path.name} is of an unknown kind"
+    assert {".json", ".toml", ".safetensors"} <= {path.suffix for path in files}
