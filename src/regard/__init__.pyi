@@ -17,6 +17,7 @@ from regard.attention.scored_attention import PositionBias as PositionBias
 from regard.attention.scored_attention import ScoredAttention as ScoredAttention
 from regard.attention.scoring import Scoring as Scoring
 from regard.attention.scoring import register_score as register_score
+from regard.data.faults import Case as Case
 from regard.decoding.beam import BeamStep as BeamStep
 from regard.decoding.beam import Candidates as Candidates
 from regard.decoding.beam import beam_search as beam_search
@@ -74,6 +75,10 @@ from regard.models.transformer import TransformerState as TransformerState
 from regard.recipe import ChosenDefault as ChosenDefault
 from regard.recipe import Corpus as Corpus
 from regard.recipe import Recipe as Recipe
+from regard.run.checking import CheckedPairs as CheckedPairs
+from regard.run.checking import CheckedSet as CheckedSet
+from regard.run.checking import CheckResults as CheckResults
+from regard.run.checking import MinimalPair as MinimalPair
 from regard.run.embedding import Embedding as Embedding
 from regard.run.embedding import Features as Features
 from regard.run.exporting import Exported as Exported

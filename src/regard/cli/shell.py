@@ -15,7 +15,7 @@ GROUPS = {
     "Start here": ("translate", "demo", "lab", "answers"),
     "Train": ("recipes", "split", "score", "clean", "doctor", "train", "average", "distill", "compress", "ladder"),
     "Use": ("predict", "generate", "chat", "embed", "serve"),
-    "Evaluate and inspect": ("evaluate", "compare", "inspect", "align", "info", "runs"),
+    "Evaluate and inspect": ("evaluate", "check", "compare", "inspect", "align", "info", "runs"),
     "Exchange with other libraries": ("import", "export"),
 }
 """The commands by purpose, in the order of the help."""

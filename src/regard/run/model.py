@@ -37,6 +37,7 @@ from regard.metrics.significance import Comparison, paired_bootstrap
 from regard.reading import read_json
 from regard.run import translating
 from regard.run.architecture import task_architecture
+from regard.run.checking import CheckResults, check
 from regard.run.embedding import Embedding, Features, embed
 from regard.run.memory import MemoryInput
 from regard.run.recording import Heads, Layers, Recording, record, without
@@ -494,6 +495,20 @@ class Translator(Model):
             return next(translating.translate_texts(self, [texts], **given))
         with watch(progress, texts) as work:
             return list(work.count(translating.translate_texts(self, work.feed(texts), **given)))
+
+    def check(
+        self,
+        examples: Iterable[tuple[str, Example]] = (),
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        heads: bool = True,
+        progress: ProgressCallback | None = None,
+        **options: Unpack[DecodingOptions],
+    ) -> CheckResults:
+        """Check numbers, names, negation, language and more on bundled sentences, and on `examples` of your own: (name
+        of a set, {"src", "tgt"}). Options are those of run/checking.py and of the search."""
+        return check(self, examples, source, target, heads=heads, progress=progress, **options)
 
 
 @overload
