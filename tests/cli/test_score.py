@@ -1,6 +1,7 @@
 """regard score: cross-entropies equal those of single tokens; the scores choose pairs in regard clean."""
 
 import gzip
+import json
 import math
 from pathlib import Path
 
@@ -77,8 +78,9 @@ def test_scores_choose_the_good_pairs(trained: Path, tmp_path: Path) -> None:
 def test_empty_sides_have_the_score_zero_and_files_are_checked(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("one\teins\n\tzwei\n", encoding="utf-8")
     out = tmp_path / "b.tsv"
-    result = regard("score", trained, tmp_path / "a.tsv", "-o", out, "--backward", trained, "--device", "cpu")
+    result = regard("score", trained, tmp_path / "a.tsv", "-o", out, "--backward", trained, "--device", "cpu", "--json")
     assert result.status == 0 and "score 0" in result.err, result.err
+    assert json.loads(result.out) == {"pairs": 2, "zeros": 1, "output": str(out)}
     assert out.read_text(encoding="utf-8").splitlines()[-1] == "\tzwei\t0.0"
     assert fails("score", trained, tmp_path / "a.tsv", "-o", tmp_path / "a.tsv").code == "overwrites-input"
     assert fails("score", trained, tmp_path / "a.tsv", "-o", tmp_path / "a.xlsx").code == "unsupported-file"

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from regard.cli import streams
-from regard.cli.options import SourceLanguage, TargetLanguage, WeightOptions
+from regard.cli.options import AsJson, SourceLanguage, TargetLanguage, WeightOptions
 from regard.cli.pairs import check_files, open_pairs
-from regard.cli.screen import print_result, report
+from regard.cli.screen import print_json, print_result, report
 from regard.cli.streams import check_output
 from regard.cli.tables import make_source
 from regard.messages import Message
@@ -38,6 +38,7 @@ def score(
     ] = "",
     source: SourceLanguage = None,
     target: TargetLanguage = None,
+    as_json: AsJson = False,
 ) -> None:
     """Score parallel text with translation models, to leave out bad pairs."""
     from regard.data.fields import PAIRS
@@ -62,4 +63,7 @@ def score(
             zeros += not value
     if zeros:
         report(Message("{zeros:,} pairs with an empty or very long side have the score 0", zeros=zeros))
-    print_result(Message("written to {folder}", folder=shlex.quote(output)))
+    if as_json:
+        print_json({"pairs": work.done, "zeros": zeros, "output": output})
+    else:
+        print_result(Message("written to {folder}", folder=shlex.quote(output)))
