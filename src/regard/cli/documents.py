@@ -10,6 +10,7 @@ import typer
 from regard.cli.options import OptionGroup, Options
 from regard.cli.screen import report
 from regard.cli.streams import STDIO, open_output, open_stdin, work_on
+from regard.documents.address import WANTED
 from regard.documents.document import FILE_FORMATS, MAX_BYTES, RESULTS, file_format, open_file
 from regard.documents.segment import SCRIPT
 from regard.errors import UserError
@@ -62,6 +63,15 @@ class DocumentOptions(OptionGroup):
         typer.Option(help="Look up sentences in the bundled phrases. Only with the bundled translator."),
     ] = True
 
+    formality: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(WANTED),
+            help="Form of address in German, French, Spanish and Chinese. more: Sie, vous, usted. less: du, tu, tú. "
+            "default: as the model says it. prefer_more, prefer_less: ignored for other target languages.",
+        ),
+    ] = "default"
+
     def ending(self, input_: str) -> str:
         """The format of the input as the ending of a file; "" if each line is a sentence."""
         from regard.cli.options import one_of
@@ -69,6 +79,7 @@ class DocumentOptions(OptionGroup):
 
         if self.format is not None:
             one_of("--format", self.format, tuple(FORMATS))
+        one_of("--formality", self.formality, tuple(WANTED))
         found = "" if input_ == STDIO else file_format(f"file{file_ending(input_)}")
         ending = FORMATS[self.format] if self.format else found if found != ".txt" else ""
         if self.glossary is not None and self.format == "lines":
@@ -110,10 +121,14 @@ class DocumentOptions(OptionGroup):
             source = detect_source(translator.task.languages, target, sentences)
             if source is not None:  # sentences end with other marks
                 document = self.open(translator, name, read, (source, target))
-        segments, given = document.segments, [options, source, target, self.format, text, self.bundled_memory]
+        segments, given = (
+            document.segments,
+            [options, source, target, self.format, text, self.bundled_memory, self.formality],
+        )
         files = (input_, str(self.glossary or ""), *map(str, self.memory or ()))
         with work_on(Message("translated sentences:"), output, len(segments), translator, given, *files) as work:
-            translations = translate_segments(translator, segments, source, target, work, self.memories, **options)
+            looked_up = (self.memories, self.formality)
+            translations = translate_segments(translator, segments, source, target, work, *looked_up, **options)
             for number, item in enumerate(translations, 1):
                 if item.problem:
                     report(problem_message(item.problem, number, item.text))

@@ -146,7 +146,15 @@ class LineTranslation:
                     break
             source, lines = self.detect("\n".join(text for text, _ in first)), chain(first, lines)
         title, counts, documents = Message("translated lines:"), Counts(), self.documents
-        options = [self.options, source, self.target, documents.format, documents.bundled_memory, given]
+        options = [
+            self.options,
+            source,
+            self.target,
+            documents.format,
+            documents.bundled_memory,
+            documents.formality,
+            given,
+        ]
         files = (str(documents.glossary or ""), *map(str, documents.memory or ()), *files)
         work_on = streams.work_on(title, output, total, self.translator, options, *files)
         rows: deque[Row | None] = deque()
@@ -194,6 +202,7 @@ class LineTranslation:
         reading: Options = {
             "glossary": documents.terms,
             "memory": documents.memories,
+            "formality": documents.formality,
             "split": split,
             "detect": False,
             "where": "line",

@@ -27,6 +27,7 @@ from regard.data.sources import Source
 from regard.data.store import DIGESTS
 from regard.decoding.engine import Engine
 from regard.decoding.settings import DecodingOptions
+from regard.documents.address import Formality
 from regard.documents.protecting import Glossary
 from regard.engines.choose import ENGINES, EXPORTED_ENGINES
 from regard.errors import UserError
@@ -94,6 +95,9 @@ class TranslateOptions(DecodingOptions, total=False):
     memory: MemoryInput
     """Known translations of sentences: TMX, TSV or CSV files, or {sentence: translation}. False: none, not even the
     bundled one."""
+    formality: Formality
+    """Form of address: more (Sie, vous, usted), less (du, tu, tú), prefer_more or prefer_less (no error if the target
+    language has no such forms), or default: as the model says it."""
     split: bool
     """False: each line is one sentence, also if it looks like several."""
     progress: bool | ProgressCallback

@@ -2,7 +2,8 @@
 
 text -> sentences (documents) -> in the memory? done -> too long for the model? pieces -> capitals? small letters
      -> no letters? unchanged -> search
-     -> looped? search again, then cut -> numbers changed? search again with other numbers, which are replaced -> links
+     -> looped? search again, then cut -> numbers changed? search again with other numbers, which are replaced
+     -> du instead of Sie? the best translation with the wanted form of address -> links
      -> capitals again -> pieces joined with the blanks between them -> text
 
 `translate_segments` is a generator: it yields work for a model and is sent the results. A command does the work at
@@ -16,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from regard.documents.address import WANTED, check_formality, choose_form, form_of, is_wrong, swap_form
 from regard.documents.capitals import in_capitals, without_capitals
 from regard.documents.document import open_document
 from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
@@ -48,11 +50,14 @@ REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
 LOST, CANDIDATES = 0.3, 5
 """If more than this share of the words in a sentence with tags is lost, so many translations are compared."""
 
+FORMS = 12
+"""So many translations are compared if the best one has the wrong form of address."""
+
 MAX_CACHED = 500
 """Characters of the longest sentence that is kept in the cache."""
 
-Key = tuple[str | None, str, int]
-"""Target language, sentence, and number of alternatives."""
+Key = tuple[str | None, str, int, str]
+"""Target language, sentence, number of alternatives, and form of address."""
 Options = JsonObject
 Direction = tuple[str | None, str | None]
 Numbers = Sequence[int]
@@ -122,6 +127,7 @@ class SegmentTask:
     links          True: all segments need links
     notify         called as soon as a translation is known
     memory         known translations of sentences; samples and n-best lists are always the model's
+    formality      the form of address, a key of `address.WANTED`
     """
 
     task: Translation
@@ -132,14 +138,16 @@ class SegmentTask:
     cache: SentenceCache | None = None
     notify: Notify | None = None
     memory: TranslationMemory | None = None
+    formality: str = "default"
 
     def translate(self, segments: Sequence[Segment], direction: Direction) -> Steps:
         """Translate each segment; equal ones once. A pivot direction is two translations, each with its own links."""
         source, target = direction
+        check_formality(self.formality, target)
         segments = [self._recall(item, source, target) for item in segments]
         pivot = self.languages.pivot(source, target)
         if pivot is not None:
-            first = replace(self, alternatives=0, notify=None)
+            first = replace(self, alternatives=0, notify=None, formality="default")
             before = yield from first.translate([replace(item, prefix="") for item in segments], (source, pivot))
             pairs = list(zip(before, segments, strict=True))
             between = [replace(segment, text=item.text) for item, segment in pairs]
@@ -171,7 +179,9 @@ class SegmentTask:
         is_model = self.task.decoding.search == "sample" or self.task.decoding.nbest > 1
         if self.memory is None or segment.known is not None or segment.prefix or source == target or is_model:
             return segment
-        return replace(segment, known=self.memory.find(segment.text, source, target, self.languages.placeholders))
+        known = self.memory.find(segment.text, source, target, self.languages.placeholders)
+        is_other = known and is_wrong(form_of(known, target, segment.text), WANTED[self.formality])
+        return segment if is_other else replace(segment, known=known)
 
     def _lower(self, segment: Segment, source: str | None) -> Segment:
         """A segment in small letters if it is in capitals; not if its languages are unknown: it may be anything."""
@@ -204,7 +214,7 @@ class SegmentTask:
             else:
                 self._report([number], results, results[number], owners)
         for key in list(groups):
-            if self.cache is not None and (cached := self.cache.get((target, key[0], self.alternatives))) is not None:
+            if self.cache is not None and (cached := self.cache.get(self._key(target, key[0]))) is not None:
                 self._report(groups.pop(key), results, capitalise(cached) if key[3] else cached, owners)
         examples = [self.example(segments[numbers[0]], target) for numbers in groups.values()]
         named = [  # the model writes small letters, so nobody is told what it writes for capitals
@@ -215,9 +225,12 @@ class SegmentTask:
         for (key, numbers), translation in zip(groups.items(), translations, strict=True):
             self._report(numbers, results, capitalise(translation) if key[3] else translation, owners)
             if self.cache is not None:
-                name = (target, segments[numbers[0]].text, self.alternatives)
+                name = self._key(target, segments[numbers[0]].text)
                 self.cache.put(name, replace(translation, prediction=None))
         return results
+
+    def _key(self, target: str | None, text: str) -> Key:
+        return target, text, self.alternatives, WANTED[self.formality]
 
     def _report(
         self, numbers: Numbers, results: list[SegmentTranslation], translation: SegmentTranslation, owners: Numbers
@@ -234,7 +247,7 @@ class SegmentTask:
         nbest, decoding = {"nbest": self.alternatives + 1} if self.alternatives else {}, self.task.decoding
         same_search = decoding.search == "beam" and decoding.beam > self.alternatives
         options = {**self.options, **nbest} if same_search else self.options
-        best = yield SearchStep(examples, options, numbers if self.notify else (), self.has_numbers)
+        best = yield SearchStep(examples, options, numbers if self.notify else (), self.is_right)
         others = best
         if self.alternatives and not same_search:
             others = yield SearchStep(examples, {**self.options, **nbest})
@@ -242,6 +255,7 @@ class SegmentTask:
         texts = [dict.fromkeys(str(item["text"]) for item in found if not item["looped"]) for found in whole]
         repaired = yield from self._repair_loops(examples, best)
         repaired = yield from self._repair_numbers(examples, repaired)
+        repaired = yield from self._repair_address(examples, repaired)
         return [
             replace(item, alternatives=tuple(text for text in other if text != item.text)[: self.alternatives])
             for item, other in zip(repaired, texts, strict=True)
@@ -281,8 +295,38 @@ class SegmentTask:
             for example, item in zip(examples, repaired, strict=True)
         ]
 
+    def _repair_address(self, examples: Sequence[Example], translations: Sequence[SegmentTranslation]) -> Steps:
+        """For a translation with the wrong form of address, the best of several with the wanted one, if any."""
+        repaired, wanted = list(translations), WANTED[self.formality]
+        wrong = [n for n, item in enumerate(repaired) if not self.has_form(examples[n], item.text)]
+        if not wrong or self.task.decoding.search not in ("greedy", "beam"):
+            return repaired
+        options = {**self.options, "search": "beam", "beam": FORMS, "nbest": FORMS}
+        found = yield SearchStep([examples[n] for n in wrong], options)
+        for n, prediction in zip(wrong, found, strict=True):
+            source, target = str(examples[n]["src"]), self._target(examples[n])
+            if (swapped := swap_form(repaired[n].text, target, wanted)) is not None:
+                repaired[n] = replace(repaired[n], text=swapped)
+                continue
+            whole = prediction["hypotheses"] if prediction["parts"] == 1 else ()
+            right = [item for item in whole if not item["looped"] and self.has_numbers(examples[n], str(item["text"]))]
+            if (index := choose_form([str(item["text"]) for item in right], source, target, wanted)) is not None:
+                best = {**prediction, **right[index], "translation": right[index]["text"], "hypotheses": [right[index]]}
+                best = {name: value for name, value in best.items() if name not in ("text", "tokens")}
+                repaired[n] = replace(repaired[n], text=str(right[index]["text"]), prediction=best)
+        return repaired
+
     def _target(self, example: Example) -> str:
-        return str(example.get("to") or self.languages.directions[0][1])
+        return str(example.get("to") or (self.languages.directions[0][1] if self.languages.directions else ""))
+
+    def has_form(self, example: Example, translation: str) -> bool:
+        """True if a translation has the wanted form of address, or none, or if its beginning is given."""
+        form = form_of(translation, self._target(example), str(example["src"])) if WANTED[self.formality] else ""
+        return bool(example.get("prefix")) or not is_wrong(form, WANTED[self.formality])
+
+    def is_right(self, example: Example, translation: str) -> bool:
+        """True if a translation will not be searched again."""
+        return self.has_numbers(example, translation) and self.has_form(example, translation)
 
     def has_numbers(self, example: Example, translation: str) -> bool:
         """True if a translation has the numbers of its source, or need not: the run names no languages."""
@@ -412,12 +456,14 @@ def translate_segments(
     target: str | None = None,
     work: Work | None = None,
     memory: MemoryInput = None,
+    formality: str = "default",
     **options: object,
 ) -> list[SegmentTranslation]:
     """Translate each segment of a document; equal sentences once. Options are those of the search: beam=8, ..."""
     source, target = model.task.languages.choose(source, target)
     languages = model.task.languages.with_direction(source, target)
-    job = SegmentTask(model.task.configure(**options), languages, options, memory=memory_for(model, memory, languages))
+    task, memories = model.task.configure(**options), memory_for(model, memory, languages)
+    job = SegmentTask(task, languages, options, memory=memories, formality=formality)
     if source is None:
         text = " ".join(segment.text for segment in segments)
         (source,) = detect_sources(languages, target, [text], model.identify)
@@ -482,13 +528,16 @@ def predict_texts(
     format            text, or html
     glossary          terms of the texts and their translations
     memory            known translations of sentences, see `MemoryInput`
+    formality         form of address, see `address.WANTED`
     split             False: each line is one sentence, also if it looks like several
     detect            False: without a source language, the languages of the texts are not detected
     options           options of the search: beam=8, nbest=4, ...
     """
+    formality = str(options.pop("formality", "default"))
     source, target = model.task.languages.choose(source, target)
     languages, terms = model.task.languages.with_direction(source, target), Glossary.of(glossary)
-    job = SegmentTask(model.task.configure(**options), languages, options, memory=memory_for(model, memory, languages))
+    task, memories = model.task.configure(**options), memory_for(model, memory, languages)
+    job = SegmentTask(task, languages, options, memory=memories, formality=formality)
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
         sources = [source] * len(lines)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from regard.documents.address import Formality
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.run.embedding import Features
@@ -60,12 +61,13 @@ class Translate(Texts):
     alternatives: int = Field(0, ge=0, description="number of alternative translations")
     glossary: dict[str, str] = Field({}, description="terms and the translations to use for them")
     run: str | None = Field(None, description="run that translates; default: the first run with these languages")
+    formality: Formality = Field("default", description="form of address: more, less, prefer_more or prefer_less")
     links: bool = Field(False, description="only with format text: return the word alignment as character ranges")
 
     def request(self) -> TranslateRequest:
         """The request of the service; the source "auto" means that it is detected."""
         source = None if self.source in ("", "auto") else self.source
-        options = self.format, self.alternatives, self.glossary, self.run, self.links
+        options = self.format, self.alternatives, self.glossary, self.run, self.links, self.formality
         return TranslateRequest(self.texts, source, self.target, *options)
 
 

@@ -12,6 +12,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from regard.documents.address import WANTED, has_forms
 from regard.serve.access import access_of
 from regard.serve.errors import ServiceError, text_format
 from regard.serve.fields import RequestFields, as_glossary, as_texts, invalid, read_fields, request_body
@@ -103,8 +104,8 @@ class DeepL:
         tags, formality = fields["tag_handling"] or "", fields["formality"] or "default"
         if not isinstance(tags, str) or tags not in FORMATS:
             raise invalid("Value for 'tag_handling' not supported.", "tag_handling")
-        if formality in ("more", "less"):
-            raise invalid("'formality' is not supported for given 'target_lang'.", "formality")
+        if formality not in WANTED:
+            raise invalid("Value for 'formality' not supported.", "formality")
         for name in REFUSED:
             if fields[name]:
                 raise invalid(f"Parameter '{name}' is not supported.", name)
@@ -113,7 +114,10 @@ class DeepL:
         languages = self.service.languages()
         source = find(languages, fields["source_lang"], "source_lang") if fields["source_lang"] else None
         target = find(languages, fields["target_lang"], "target_lang")
-        return TranslateRequest(texts, source, target, FORMATS[tags], glossary=as_glossary(fields["glossary"]))
+        if formality in ("more", "less") and not has_forms(target):
+            raise invalid("'formality' is not supported for given 'target_lang'.", "formality")
+        terms = as_glossary(fields["glossary"])
+        return TranslateRequest(texts, source, target, FORMATS[tags], glossary=terms, formality=str(formality))
 
     async def languages(self, request: Request) -> Response:
         """The source languages, or with type=target the target languages."""
@@ -127,7 +131,8 @@ class DeepL:
             return JSONResponse([{"language": code.upper(), "name": name_of(code)} for code in sources])
         targets = [code for code in languages.codes if code in {target for _, target in languages.pairs}]
         names = [item for code in targets for item in VARIANTS.get(code, {code.upper(): name_of(code)}).items()]
-        return JSONResponse([{"language": code, "name": name, "supports_formality": False} for code, name in names])
+        described = [{"language": code, "name": name, "supports_formality": has_forms(code)} for code, name in names]
+        return JSONResponse(described)
 
 
 def find(languages: ServedLanguages, code: object, name: str) -> str:

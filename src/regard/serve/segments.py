@@ -152,12 +152,13 @@ class SegmentTranslator:
         *,
         alternatives: int = 0,
         links: bool = False,
+        formality: str = "default",
         on_segment: OnSegment | None = None,
     ) -> list[SegmentTranslation]:
         """A translation of each segment, with `alternatives` others at most; with links where they are needed."""
         source, target = (self.task.languages.find(code) if code else None for code in direction)
         job = translating.SegmentTask(
-            self.task, self.languages, {}, alternatives, links, self.cache, memory=self.memory
+            self.task, self.languages, {}, alternatives, links, self.cache, memory=self.memory, formality=formality
         )
         results: list[SegmentTranslation] = []
         for part in chunk(segments, lambda segment: len(segment.text), CHUNK, CHUNK_CHARACTERS):

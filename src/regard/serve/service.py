@@ -46,6 +46,7 @@ class TranslateRequest:
     target   the language to translate to; None: the only one that there is
     format   text, or html
     run      the run to use; None: the first one that translates from source to target
+    formality   form of address, a key of `address.WANTED`
     links    also say which part of each translation comes from which part of its text (format text)
     """
 
@@ -57,6 +58,7 @@ class TranslateRequest:
     glossary: Mapping[str, str] = field(default_factory=dict)
     run: str | None = None
     links: bool = False
+    formality: str = "default"
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,12 @@ class Service:
         tell: segments.OnSegment | None = None if on_segment is None else partial(on_segment, number)
         links_too = request.links and request.format == "text"
         translations = await require_translation(plan.run).translate(
-            document.segments, plan.direction, alternatives=request.alternatives, links=links_too, on_segment=tell
+            document.segments,
+            plan.direction,
+            alternatives=request.alternatives,
+            links=links_too,
+            formality=request.formality,
+            on_segment=tell,
         )
         rendered = await segments.in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
