@@ -124,8 +124,9 @@ class Recipe(Settings):
         for split, number, source in sources:
             try:
                 check_source(source, self.fields)
-                if source.repeat and split != "train":
-                    raise SettingError("repeat", f"works with training data only; remove this setting from {split}")
+                for name in ("repeat", "back_translated"):
+                    if getattr(source, name) and split != "train":
+                        raise SettingError(name, f"works with training data only; remove this setting from {split}")
             except SettingError as error:
                 raise SettingError(f"data.{split}.{number}.{error.key}", str(error), error.code) from error
         return self

@@ -106,6 +106,15 @@ def test_distilled_data_are_the_bytes_of_one_process(trained: Path, tmp_path: Pa
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
 
 
+def test_back_translations_are_the_bytes_of_one_process(trained: Path, text: Path, tmp_path: Path) -> None:
+    def arguments(name: str) -> list[str]:
+        return ["backtranslate", str(trained), str(text), "-o", str(tmp_path / name), "--device", "cpu"]
+
+    command(*arguments("one.tsv"))
+    run_ranks(2, partial(command, *arguments("two.tsv")))
+    assert (tmp_path / "one.tsv").read_bytes() == (tmp_path / "two.tsv").read_bytes() != b""
+
+
 def test_stdin_and_other_engines_need_one_process(monkeypatch: pytest.MonkeyPatch, trained: Path) -> None:
     for name, value in (("WORLD_SIZE", "2"), ("RANK", "0"), ("TORCHELASTIC_RUN_ID", "x")):
         monkeypatch.setenv(name, value)

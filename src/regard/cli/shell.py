@@ -13,11 +13,14 @@ FAILED, INTERRUPTED = 1, 130
 """Exit statuses."""
 GROUPS = {
     "Start here": ("translate", "demo", "lab", "answers"),
-    "Train": ("recipes", "split", "score", "clean", "doctor", "train", "average", "distill", "compress", "ladder"),
+    "Train": (
+        "recipes", "split", "score", "clean", "doctor", "train", "average", "distill", "backtranslate", "compress",
+        "ladder",
+    ),
     "Use": ("predict", "generate", "chat", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "check", "compare", "inspect", "align", "info", "runs"),
     "Exchange with other libraries": ("import", "export"),
-}
+}  # fmt: skip
 """The commands by purpose, in the order of the help."""
 COMMANDS = tuple(command for group in GROUPS.values() for command in group)
 """Every command. Its module and function have the same name."""

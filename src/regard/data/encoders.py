@@ -122,7 +122,8 @@ REASONS = (
 class PairEncoder:
     """Filters and tokenises {"src", "tgt", "to"?}: columns `src` and `tgt`, each row with its end symbol.
 
-    If the tokenizer has language tags, a source begins with the tag of its target language. Counts the pairs that the
+    If the tokenizer has language tags, a source begins with the tag of its target language; before it comes the tag of
+    back-translations if a model wrote the source. Counts the pairs that the
     filters drop, by reason (`REASONS`).
     """
 
@@ -156,7 +157,7 @@ class PairEncoder:
             copy = example.get("copy", 0)
             src, tgt = insert_placeholders(example["src"], example["tgt"], self.placeholders, copy)
             texts.append((*add_typing_noise(src, tgt, self.typing_noise, copy), example.get("to"), copy))
-        tags = [language_tags(self.src_tokenizer, language) for _, _, language, _ in texts]
+        tags = [source_tags(self.src_tokenizer, examples[place]) for place in places]
         src_rows = [
             tag + row for tag, row in zip(tags, self.src_tokenizer.encode_batch([t[0] for t in texts]), strict=True)
         ]
@@ -208,6 +209,18 @@ def pair_keys(pairs: Sequence[tuple[str, str, str | None, int]]) -> Hashes:
 def count_reasons(reasons: Sequence[str | None]) -> Counter[str]:
     """How often each reason leaves out a pair."""
     return Counter(reason for reason in reasons if reason is not None)
+
+
+def source_tags(tokenizer: Tokenizer, pair: Example) -> list[int]:
+    """The tokens before the source of a training pair."""
+    tags = language_tags(tokenizer, pair.get("to"))
+    if not pair.get("back_translated"):
+        return tags
+    if tokenizer.back_translation_tag is None:
+        problem = "the tokenizer has no tag for back-translations"
+        remedy = 'train a new tokenizer with `text.kind = "bpe"`, or leave out `back_translated`'
+        raise UserError(problem, remedy, code="unsupported", where="back_translated")
+    return [tokenizer.back_translation_tag, *tags]
 
 
 def language_tags(tokenizer: Tokenizer, language: str | None) -> list[int]:

@@ -1,7 +1,9 @@
 """Examples: plain dictionaries, with the same keys in files, on the command line and in Python.
 
-    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True, "copy"?: int, "score"?: float}
-                    languages; reversed: read backward; copy: 1, 2 ... if a source repeats its pairs
+    pair            {"src", "tgt", "from"?, "to"?, "reversed"?: True, "copy"?: int, "score"?: float,
+                     "back_translated"?: True}
+                    languages; reversed: read backward; copy: 1, 2 ... if a source repeats its pairs;
+                    back_translated: a model wrote the source
     tree            {"src", "tgt", "tree"}                 sentence, linearised tree, tree in brackets
     line            {"text"}
     sentence        {"text", "first": bool}                first: True if a document begins with it
@@ -78,13 +80,17 @@ def _score(record: Record, source: Source) -> float:
 def repeat_pair(pair: Example, source: Source) -> Iterator[Example]:
     """A pair with its languages, in each direction of its source, as often as the source repeats it."""
     directions = source.language_pairs()
+    if source.back_translated:
+        pair = {**pair, "back_translated": True}
     oriented = [] if directions else [pair]
     for direction in directions:
         named = dict(zip(("from", "to"), direction, strict=True))
         if direction == (source.src_lang, source.tgt_lang):
             oriented.append({**pair, **named})
         elif "tgt" in pair:
-            oriented.append({**pair, "src": pair["tgt"], "tgt": pair["src"], **named, "reversed": True})
+            sides = {"src": pair["tgt"], "tgt": pair["src"]}  # the source is then the text that a person wrote
+            kept = {key: value for key, value in pair.items() if key != "back_translated"}
+            oriented.append({**kept, **sides, **named, "reversed": True})
     for copy in range(source.repeat or 1):
         yield from ({**example, "copy": copy} if copy else example for example in oriented)
 

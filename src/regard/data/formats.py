@@ -62,7 +62,8 @@ def read_examples(
                     record, source, fields.target, f"there is no {fields.target}, which training and scoring need"
                 )
             check_spelling(record, example.get(fields.target), spellings)
-            yield from repeat_pair(example, source) if source.tgt_lang or source.repeat else (example,)
+            is_plain = not (source.tgt_lang or source.repeat or source.back_translated)
+            yield from (example,) if is_plain else repeat_pair(example, source)
         if example is None:
             condition = f" where {source.where}" if source.where else ""
             path = next(iter(source.files(root)), source)

@@ -80,7 +80,7 @@ def adopt_settings(file: str, sources: Sequence[Source], fields: Fields) -> Json
 
     If there is none, a table or JSON file has the columns of the first that gives some; numbers fit tables only.
     """
-    excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file", "repeat"}
+    excluded = {"file", "src", "tgt", "where", "labels_file", "contexts_file", "repeat", "back_translated"}
     for source in sources:
         if source.file is not None and file_ending(source.file) == file_ending(file):
             return source.model_dump(exclude=excluded, exclude_unset=True)
@@ -142,6 +142,11 @@ class PairDataSettings(DataSettings):
         pairs = [pair for source in self.train for pair in source.language_pairs()]
         own = [(self.src_lang, self.tgt_lang)] if self.src_lang and self.tgt_lang else []
         return tuple(dict.fromkeys(pairs or own))
+
+    @property
+    def has_back_translations(self) -> bool:
+        """True if a model wrote some of the training sources."""
+        return any(source.back_translated for source in self.train)
 
     @property
     def tagged_languages(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ LANGUAGE = r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$"
 """Language codes: en, zh, zh-Hant, pt-BR."""
 LOCATIONS = ("file", "src", "tgt", "builtin", "format")
 """Settings that name the data; all others are options, which a task or a format may not have."""
-DEFAULTS: dict[str, object] = {"directions": "forward", "repeat": 1, "turns": 1}
+DEFAULTS: dict[str, object] = {"directions": "forward", "repeat": 1, "back_translated": False, "turns": 1}
 DEFAULTS |= {"leaves": "XX", "boundary": "blank", "sentences": "lines"}
 """Values that mean the same as no value."""
 
@@ -107,6 +107,11 @@ class Source(Settings):
         le=1000,
         description="only with translation: number of times each training pair is read per epoch, so that a small "
         "source has more weight; default: 1",
+    )
+    back_translated: bool | None = Field(
+        None,
+        description="only with translation: true if a model wrote the source side (regard backtranslate); each of "
+        "these sources then begins with a tag, so that the model can tell them from other text",
     )
     turns: int | None = Field(
         None, ge=1, description="only with dialogues: number of earlier turns that the model reads; default: 1"

@@ -110,18 +110,23 @@ def distill(
         tell(src)
         with Work(progress, total, unfinished, {**translator.made_from(), **inputs}, team) as work:
             with replacing(tgt) as temporary, temporary.open("wb") as stream, src.open("rb") as lines:
-                for prediction in work.count(translate_lines(translator, work.feed(lines), given)):
+                for prediction in work.count(translate_lines(translator, map(decode_line, work.feed(lines)), given)):
                     stream.write(f"{prediction['translation']}\n".encode())
             Manifest.describe(folder, [src.name, tgt.name], format=FORMAT, inputs=inputs).write(path)
         return Distilled(src, tgt, total, work.before, direction)
 
 
-def translate_lines(translator: Translator, lines: Iterable[bytes], options: JsonObject) -> Iterator[Prediction]:
+def translate_lines(translator: Translator, lines: Iterable[str], options: JsonObject) -> Iterator[Prediction]:
     """The prediction for each line, in chunks."""
     size = GPU_CHUNK_LINES if translator.world.device.type == "cuda" else CHUNK_LINES
-    sources = (line.removesuffix(b"\n").decode() for line in lines)
-    while part := list(islice(sources, size)):
+    remaining = iter(lines)
+    while part := list(islice(remaining, size)):
         yield from translator.predict(part, **options)
+
+
+def decode_line(line: bytes) -> str:
+    """The text of a line that this module wrote."""
+    return line.removesuffix(b"\n").decode()
 
 
 @contextmanager
@@ -150,7 +155,7 @@ def help_distill(translator: Translator, team: Team, options: JsonObject) -> int
     if src is None:
         return 0
     with Work(team=team), src.open("rb") as lines:
-        return sum(1 for _ in translate_lines(translator, lines, options))
+        return sum(1 for _ in translate_lines(translator, map(decode_line, lines), options))
 
 
 def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:

@@ -55,7 +55,7 @@ from regard.tasks.inputs import chunk, copy_tokenizer, missing_key, one_line, op
 from regard.tasks.writing import LEFT_TO_RIGHT, MASKED, MaskedTokens, TokenByToken
 from regard.text.factory import learning_message, load_tokenizer, train_tokenizer
 from regard.text.settings import PairTextSettings, TextSettings
-from regard.text.symbols import BOS, EOS, PAD, PLACEHOLDERS, language_tag
+from regard.text.symbols import BACK_TRANSLATED, BOS, EOS, PAD, PLACEHOLDERS, language_tag
 from regard.text.tokenizer import Span, Tokenizer
 from regard.training.task import Baseline, Validation
 from regard.viz.report import AttentionMap, attention_maps
@@ -98,8 +98,10 @@ class TranslationRecipe(Recipe):
         imported = self.text.kind == "imported"
         if not self.data.train and not imported:
             raise SettingError("data.train", "must name at least one source", "missing-setting")
-        if self.text.dropout and (self.data.tagged_languages or self.data.placeholders):
-            raise SettingError("text.dropout", "does not work with several target languages or placeholders; write 0")
+        symbols = self.data.tagged_languages or self.data.placeholders or self.data.has_back_translations
+        if self.text.dropout and symbols:
+            problem = "does not work with several target languages, placeholders or tagged back-translations; write 0"
+            raise SettingError("text.dropout", problem)
         if self.model.shared_vocabulary and not self.text.joint and not imported:
             raise SettingError("model.tie", '"all" needs text.joint = true; otherwise write "output"')
         masked = isinstance(self.model, MaskedSettings)
@@ -254,6 +256,8 @@ class Seq2Seq(Task[R, Pairs]):
             else:
                 report(learning_message(text.kind, text.vocab_size))
                 tags = [language_tag(language) for language in recipe.data.tagged_languages if name != TGT]
+                if recipe.data.has_back_translations and name != TGT:
+                    tags.append(BACK_TRANSLATED)
                 symbols = [*tags, *(PLACEHOLDERS if recipe.data.placeholders else ())]
                 train_tokenizer(lines(name), text, symbols).save(folder / name)
         return cls.load(recipe, folder)

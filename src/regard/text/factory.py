@@ -49,7 +49,7 @@ def train_tokenizer(
     checked = (check_text(line) for line in lines)
     if symbols:
         if settings.kind != "bpe":
-            problem = f'language tags and placeholders need text.kind = "bpe", not "{settings.kind}"'
+            problem = f'tags and placeholders need text.kind = "bpe", not "{settings.kind}"'
             raise UserError(problem, 'set `text.kind = "bpe"`', code="unsupported", where="text.kind")
         return SubwordTokenizer(trainers.train_bpe(checked, settings.vocab_size, settings.min_frequency, symbols))
     by_likelihood = settings.kind == "wordpiece" and settings.merge_by == "likelihood"

@@ -10,7 +10,16 @@ from tokenizers import Encoding
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from regard.reading import check_text
-from regard.text.symbols import BYTE_SYMBOLS, IMPLIED, PLACEHOLDERS, SPECIALS, tagged_language, to_bytes
+from regard.text.symbols import (
+    BACK_TRANSLATED,
+    BYTE_SYMBOLS,
+    IMPLIED,
+    PLACEHOLDERS,
+    SPECIALS,
+    is_tag,
+    tagged_language,
+    to_bytes,
+)
 from regard.text.tokenizer import Tokenizer, build_tokenizer
 
 # Tokens are shown with signs for control characters, and with the value of bytes that are not UTF-8, which Python's
@@ -58,6 +67,10 @@ class SubwordTokenizer(Tokenizer):
         languages = ((tagged_language(token), index) for index, token in enumerate(self._symbols))
         return {language: index for language, index in languages if language is not None}
 
+    @property
+    def back_translation_tag(self) -> int | None:
+        return self.token_ids.get(BACK_TRANSLATED)
+
     @cached_property
     def placeholders(self) -> tuple[str, ...]:
         return tuple(symbol for symbol in PLACEHOLDERS if symbol in self.token_ids)
@@ -76,7 +89,7 @@ class SubwordTokenizer(Tokenizer):
         return [self._readable(token) for token in ids]
 
     def _readable(self, token: int) -> str:
-        if token < len(SPECIALS) or tagged_language(self._symbols[token]) is not None:
+        if token < len(SPECIALS) or is_tag(self._symbols[token]):
             return self._symbols[token]
         text = self._bytes[token].decode("utf-8", "surrogateescape").translate(READABLE)
         if self._implied and len(text) > 1:

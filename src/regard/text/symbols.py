@@ -7,13 +7,15 @@ the table, so no text can be mistaken for them.
 
 A model of several languages has a tag for each target language, as ⟨2de⟩, which is the first token of a source
 (Johnson et al. 2017, "Google's Multilingual Neural Machine Translation System", section 3). Placeholders, as ⦅0⦆, stand
-for parts of a text that a model copies; unlike tags they are written in text.
+for parts of a text that a model copies; unlike tags they are written in text. ⟨bt⟩ is the first token of a source that
+a model wrote (Caswell et al. 2019, "Tagged Back-Translation"): no text has it, and no translation begins with it.
 """
 
 PAD, BOS, EOS = 0, 1, 2
 SPECIALS = ("⟨pad⟩", "⟨s⟩", "⟨/s⟩")
 CONTINUATION = "⋯"
 TAG_START, TAG_END = "⟨2", "⟩"
+BACK_TRANSLATED = "⟨bt⟩"
 PLACEHOLDERS = tuple(f"⦅{number}⦆" for number in range(8))
 IMPLIED = " "  # kind "token" adds it before every text
 # Printable bytes of Latin-1 are written as themselves, the others as the characters from U+0100 on.
@@ -33,9 +35,14 @@ def tagged_language(token: str) -> str | None:
     return token.removeprefix(TAG_START).removesuffix(TAG_END) if is_tag else None
 
 
+def is_tag(token: str) -> bool:
+    """True for a language tag and the tag of back-translations, which are no text."""
+    return token == BACK_TRANSLATED or tagged_language(token) is not None
+
+
 def to_bytes(token: str) -> bytes:
     """Return the bytes of a token (none for special tokens and tags); a KeyError for what is not a byte symbol."""
-    if token in SPECIALS or tagged_language(token) is not None:
+    if token in SPECIALS or is_tag(token):
         return b""
     if token in PLACEHOLDERS:
         return token.encode()

@@ -48,6 +48,11 @@ class Tokenizer(ABC):
         return {}
 
     @property
+    def back_translation_tag(self) -> int | None:
+        """The token before a source that a model wrote; None if there is none."""
+        return None
+
+    @property
     def placeholders(self) -> tuple[str, ...]:
         """Symbols in a text that the model copies; () if it has none."""
         return ()

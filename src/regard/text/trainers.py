@@ -54,7 +54,7 @@ def _split(*expressions: str) -> pre_tokenizers.PreTokenizer:
 
 
 def train_bpe(texts: Iterable[str], vocab_size: int, min_frequency: int, symbols: Sequence[str] = ()) -> Tokenizer:
-    """Learn the merges from `texts`; `symbols` are language tags and placeholders, which follow the special tokens."""
+    """Learn the merges from `texts`; `symbols` are tags and placeholders, which follow the special tokens."""
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = _split(WORD)
     trainer = trainers.BpeTrainer(
