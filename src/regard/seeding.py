@@ -7,6 +7,7 @@ one. A purpose is a sequence of values: an epoch, a step, the number of a senten
 import hashlib
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def rng(seed: int, *purpose: int) -> np.random.Generator:
@@ -27,3 +28,10 @@ def derive_seed(seed: int, *purpose: int | str) -> int:
 def hash_bytes(*values: int | str, separator: str = "/", size: int = 8) -> bytes:
     """Hash the values, written as text, to `size` bytes (blake2b)."""
     return hashlib.blake2b(separator.join(map(str, values)).encode(), digest_size=size).digest()
+
+
+def mix(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A bijection of 64-bit numbers that looks random: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))

@@ -22,7 +22,7 @@ from regard.data.pairs import PairExamples, Pairs
 from regard.data.store import CHUNK_ROWS, Store, StoreWriter, fingerprint, open_or_write
 from regard.errors import UserError
 from regard.processes import count_workers, map_in_order
-from regard.seeding import random_key
+from regard.seeding import mix, random_key
 from regard.text.subword import SubwordTokenizer
 from regard.text.symbols import EOS
 from regard.text.tokenizer import Tokenizer
@@ -107,16 +107,9 @@ def _row_sums(values: Array, lengths: Array) -> Array:
     return np.add.reduceat(values, np.cumsum(lengths) - lengths)
 
 
-def _mix(numbers: Array) -> Array:
-    """A bijection of 64-bit numbers that looks random: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
-
-
 def _choose(occurrences: Array, key: int) -> Array:
     """The sampled segmentation of each occurrence of a word."""
-    return (_mix(_mix(occurrences.astype(np.uint64)) ^ np.uint64(key)) >> np.uint64(64 - BITS)).astype(np.int64)
+    return (mix(mix(occurrences.astype(np.uint64)) ^ np.uint64(key)) >> np.uint64(64 - BITS)).astype(np.int64)
 
 
 def open_or_build_dropout(
