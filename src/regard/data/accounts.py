@@ -6,6 +6,7 @@ Every reader of a source keeps an account. Whoever wants to report them reads th
         examples = list(read_examples(sources, root, fields))
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +56,11 @@ class Account:
     def drop(self, reason: str) -> None:
         """Count a record that is left out."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def add(self, part: "Account") -> None:
+        """Count what another account of the same source counted."""
+        self.read, self.kept, self.joined = self.read + part.read, self.kept + part.kept, self.joined + part.joined
+        self.dropped = dict(Counter(self.dropped) + Counter(part.dropped))
 
     def check(self) -> "Account":
         """Return the account; a record that is neither kept nor left out for a reason is an error in regard."""

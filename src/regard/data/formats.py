@@ -56,33 +56,56 @@ def read_examples(
         example = None
         for file in source.files(root):
             refuse_devices(file)
-        for record, example in read_records(source, root, fields, opener):
-            if require_target and fields.target and fields.target not in example:
-                raise missing_field(
-                    record, source, fields.target, f"there is no {fields.target}, which training and scoring need"
-                )
-            check_spelling(record, example.get(fields.target), spellings)
-            is_plain = not (source.tgt_lang or source.repeat or source.back_translated)
-            yield from (example,) if is_plain else repeat_pair(example, source)
+        records = read_records(source, root, fields, opener)
+        for example in make_examples(records, source, fields, spellings, require_target):
+            yield example
         if example is None:
-            condition = f" where {source.where}" if source.where else ""
-            path = next(iter(source.files(root)), source)
-            raise UserError(f"{path} contains no examples{condition}", "add examples", code="no-data", where=path)
+            raise no_examples(source, root)
+
+
+def make_examples(
+    records: Iterable[tuple[Record, Example]],
+    source: Source,
+    fields: Fields,
+    spellings: dict[str, str],
+    require_target: bool = True,
+) -> Iterator[Example]:
+    """The examples of a source's records: checked, and a pair in all its directions and copies."""
+    for record, example in records:
+        if require_target and fields.target and fields.target not in example:
+            problem = f"there is no {fields.target}, which training and scoring need"
+            raise missing_field(record, source, fields.target, problem)
+        if "src" not in fields.inputs:  # a label, not a translation
+            check_spelling(record, example.get(fields.target), spellings)
+        is_plain = not (source.tgt_lang or source.repeat or source.back_translated)
+        yield from (example,) if is_plain else repeat_pair(example, source)
+
+
+def no_examples(source: Source, root: Path) -> UserError:
+    """The error for a source without examples."""
+    condition = f" where {source.where}" if source.where else ""
+    path = next(iter(source.files(root)), source)
+    return UserError(f"{path} contains no examples{condition}", "add examples", code="no-data", where=path)
 
 
 def read_records(
-    source: Source, root: Path, fields: Fields, opener: Opener = open_binary
+    source: Source,
+    root: Path,
+    fields: Fields,
+    opener: Opener = open_binary,
+    record: Callable[[Account], None] = record_account,
 ) -> Iterator[tuple[Record, Example]]:
-    """The records of a source that `where` selects, with the lines of `labels_file`, and the examples they hold."""
+    """The records of a source that `where` selects, with the lines of `labels_file`, and the examples they hold. At
+    the end, `record` gets the account of the source."""
     files = open_source(source, root, fields, opener)
     records = FORMATS[fields.format_of(source)].read(files)
     if source.labels_file is not None:
         records = _with_labels(records, files)
     read = read_example if source.format == "examples" else fields.read
-    for record in _selected(records, files) if source.where else records:
+    for item in _selected(records, files) if source.where else records:
         files.account.kept += 1
-        yield record, read(record, source)
-    record_account(files.account)
+        yield item, read(item, source)
+    record(files.account)
 
 
 def check_spelling(record: Record, target: object, spellings: dict[str, str]) -> None:

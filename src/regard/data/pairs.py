@@ -16,7 +16,7 @@ from regard.data.arrays import Array, Rows
 from regard.data.batch import Batch
 from regard.data.encoders import REASONS
 from regard.data.planning import Capacity
-from regard.data.store import Store
+from regard.data.store import PartedStore, Store
 from regard.text.symbols import PAD
 
 UNIT = 128
@@ -81,6 +81,8 @@ class Pairs(PairExamples):
         lengths = (src // features if features else src), tgt
         self.src_lengths, self.tgt_lengths = lengths if rows is None else (side[rows] for side in lengths)
         self.fingerprint = store.fingerprint
+        self.is_parted = isinstance(store, PartedStore)
+        """True if the pairs are in parts, which may be too many for an array over all of them."""
 
     def select(self, rows: Array) -> "Pairs":
         """Some of the pairs."""

@@ -99,16 +99,23 @@ class Batches:
         self._epochs, self._budget, self._seed, self._share = epochs, budget, seed, share
         first = epochs.at_epoch(0)
         self.capacities = capacities(first.lengths, budget) if packed else None
+        self._begin(first)
+
+    def _begin(self, first: Examples) -> None:
         self._first_steps = [0]  # the first step of every epoch planned so far, and of the next one
         self._plan(0, first)
 
     def batch(self, step: int) -> Step:
         """This rank's share of a step."""
-        epoch = self.epoch(step)
-        _, examples, plan = self._current
-        indices = plan[step - self._first_steps[epoch]]
+        epoch, examples, indices = self.examples_of(step)
         micro_batches = [self._micro_batch(examples, indices, shard) for shard in self._share.shards]
         return Step(micro_batches, *examples.count(indices), epoch)
+
+    def examples_of(self, step: int) -> tuple[int, Examples, Array]:
+        """Epoch of a step, the examples of this epoch, and the indices of those in the step."""
+        epoch = self.epoch(step)
+        _, examples, plan = self._current
+        return epoch, examples, plan[step - self._first_steps[epoch]]
 
     def epoch(self, step: int) -> int:
         """Epoch that a step belongs to; a run that is resumed in a later epoch plans the earlier ones again, once."""
@@ -171,12 +178,12 @@ def plan_padded(
     batches = [
         batch
         for pool in pools
-        for batch in cut_rectangles(pool[_by_length([side[pool] for side in widths])], width, budget, sequences)
+        for batch in cut_rectangles(pool[by_length([side[pool] for side in widths])], width, budget, sequences)
     ]
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
-def _by_length(sides: Sequence[Array]) -> Array:
+def by_length(sides: Sequence[Array]) -> Array:
     """Sort by the longer side, descending, then by the difference of both sides.
 
     The difference ascends where the longer side is even and descends where it is odd. So it never jumps, and

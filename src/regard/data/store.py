@@ -4,7 +4,8 @@
     name.lengths                 (rows,) length of each selected row
     rows                         (rows,) selected rows, if duplicates were removed
     groups                       (groups + 1,) first row of each group: a document, or an example of several inputs
-    manifest.json                what the store was made from, and the sha256 of every file
+    manifest.json                what the store was made from, and the sha256 of every file; or a list of parts, each a
+                                 store in a folder (see parts.py)
     digests.json                 sha256 of files that were read before (see digests.py)
 
 Examples stream through an encoder in chunks, in several processes, so memory does not grow with the data. Only the
@@ -15,27 +16,33 @@ processes. A store that is current is opened by mapping it: its files are not re
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
+from pydantic import BaseModel
 
-from regard.data.arrays import Array, ArrayWriter, Ragged, RaggedWriter, Rows, map_array, row_offsets
+from regard.data.arrays import Array, ArrayWriter, Ragged, RaggedWriter, Rows, map_array, positions, row_offsets
 from regard.data.digests import Digests
 from regard.data.duplicates import Marks, find_duplicates
 from regard.data.examples import Example
 from regard.errors import UserError
-from regard.files import Manifest, replacing
+from regard.files import JsonObject, Manifest, replacing
 from regard.processes import count_workers, in_chunks, map_in_order
 from regard.reading import check_type
 from regard.run_files import MANIFEST
 
 DIGESTS = "digests.json"
+PARTS = "parts"
+"""The key of a manifest that lists the parts of a store."""
+MAPPED_PARTS = 64
+"""Parts that are mapped at a time: each needs up to seven open files, and a process often has 1,024."""
 FORMAT = 4
 """Version of the files; a store of another version is built again."""
 CHUNK_ROWS = 1 << 16
@@ -107,6 +114,8 @@ class Store:
     @classmethod
     def open(cls, folder: Path, manifest: Manifest) -> "Store":
         """Map the files of a folder that are current."""
+        if PARTS in manifest.facts:
+            return PartedStore(folder, manifest)
         dtypes = cast(dict[str, str], manifest.facts["dtypes"])
         rows, groups = (
             map_array(folder / name, np.int64) if name in manifest.files else None for name in ("rows", "groups")
@@ -143,11 +152,126 @@ class Store:
         return self._columns[name].offsets
 
 
+class PartedStore(Store):
+    """The parts of a manifest as one store. A part is mapped when it is read; memory does not grow with the rows."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        facts = check_type(manifest.facts[PARTS], list[PartFacts], folder / MANIFEST)
+        counts = cast(dict[str, int], manifest.facts["counts"])
+        super().__init__({}, counts=counts, fingerprint=str(manifest.inputs))
+        self.parts = facts
+        self._starts = row_offsets([part.rows for part in facts])
+        self._map = lru_cache(MAPPED_PARTS)(lambda number: _map_part(folder, facts[number]))
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def gather(self, name: str, indices: Array) -> Rows:
+        order, gathered = np.argsort(indices, kind="stable"), list[Rows]()
+        for number, rows in self._by_part(indices[order]):
+            gathered.append(self._map(number).gather(name, rows))
+        values, lengths = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
+        begins, places = np.cumsum(lengths) - lengths, np.argsort(order)  # where each index is in the sorted order
+        return values[positions(begins[places], lengths[places])], lengths[places]
+
+    def lengths(self, name: str) -> Array:
+        return cast(Array, PartedLengths(self, name))  # as much of an array as planning needs
+
+    def lengths_at(self, name: str, indices: Array) -> Array:
+        """Lengths of some rows of a column."""
+        order = np.argsort(indices, kind="stable")
+        found = [self._map(number).lengths(name)[rows] for number, rows in self._by_part(indices[order])]
+        result = np.empty(len(indices), np.int32)
+        result[order] = np.concatenate(found)
+        return result
+
+    def _by_part(self, ascending: Array) -> Iterator[tuple[int, Array]]:
+        """The parts of some rows, each with the numbers of the rows in it."""
+        bounds = np.searchsorted(ascending, self._starts)
+        for number in np.flatnonzero(np.diff(bounds)):
+            rows = ascending[bounds[number] : bounds[number + 1]]
+            yield int(number), rows - self._starts[number]
+
+
+class PartedLengths:
+    """(rows,): length of each row of a column, without an array of all; sums and the maximum are in the manifest."""
+
+    def __init__(self, store: PartedStore, name: str) -> None:
+        self._store, self._name = store, name
+        self._facts = [part.lengths[name] for part in store.parts]
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __getitem__(self, indices: Array) -> Array:
+        return self._store.lengths_at(self._name, indices)
+
+    def sum(self, dtype: object = None) -> int:
+        return sum(facts.total for facts in self._facts)
+
+    def max(self) -> int:
+        return max(facts.longest for facts in self._facts)
+
+    def mean(self) -> float:
+        return self.sum() / len(self)
+
+    def std(self) -> float:
+        variance = sum(facts.squares for facts in self._facts) / len(self) - self.mean() ** 2
+        return float(max(variance, 0.0) ** 0.5)
+
+
+class LengthFacts(BaseModel):
+    """Sum, sum of squares and maximum of the row lengths of a column."""
+
+    total: int = 0
+    squares: int = 0
+    longest: int = 0
+
+    def add(self, lengths: Array) -> None:
+        """Count further rows."""
+        exact = lengths.astype(np.int64)
+        self.total, self.squares = self.total + int(exact.sum()), self.squares + int((exact**2).sum())
+        self.longest = max(self.longest, int(exact.max(initial=0)))
+
+
+class PartFacts(BaseModel):
+    """A part of a store: its folder, the folder with the rows to keep if it has duplicates, facts about its rows."""
+
+    folder: str
+    kept: str = ""
+    rows: int
+    lengths: dict[str, LengthFacts]
+
+
+def _map_part(folder: Path, part: PartFacts) -> Store:
+    """Map one part of a store; the size of its files is checked."""
+    manifests = [check_part(folder / name) for name in (part.folder, part.kept) if name]
+    dtypes = cast(dict[str, str], manifests[0].facts["dtypes"])
+    columns = {name: Ragged.map(folder / part.folder, name, dtypes[name]) for name in part.lengths}
+    chosen = folder / (part.kept or part.folder)
+    lengths = {name: map_array(chosen / f"{name}.lengths", np.int32) for name in part.lengths}
+    rows = map_array(chosen / "rows", np.int64) if part.kept else None
+    return Store(columns, lengths=lengths, rows=rows)
+
+
+def check_part(part: Path, digest: Callable[[Path], str] | None = None) -> Manifest:
+    """The manifest of a part; a UserError if the part is missing or damaged. Without `digest`, sizes are checked."""
+    manifest = Manifest.read_or_none(part / MANIFEST)
+    damaged = {MANIFEST: "it is missing or damaged"} if manifest is None else manifest.damaged(part, digest=digest)
+    if manifest is None or damaged:
+        file, problem = next(iter(damaged.items()))
+        remedy = f"delete {part} and repeat `regard prepare`"
+        raise UserError(f"{part / file}: {problem}", remedy, code="damaged-file", where=part)
+    return manifest
+
+
 class StoreWriter:
     """Writes the columns of a store into a folder."""
 
     def __init__(self, folder: Path, dtypes: Mapping[str, DTypeLike]) -> None:
-        self._folder = folder
+        self.folder = folder
+        self.facts: JsonObject = {}
+        """Further facts for the manifest."""
         self.dtypes = type_names(dtypes)
         self._columns = {name: RaggedWriter(folder, name, dtype) for name, dtype in dtypes.items()}
         self._groups: ArrayWriter | None = None
@@ -157,7 +281,7 @@ class StoreWriter:
     def append(self, columns: Mapping[str, Rows], groups: Array | None = None) -> None:
         """Write rows, and the groups that begin with some of them."""
         if groups is not None:
-            self._groups = self._groups or ArrayWriter(self._folder / "groups", np.int64)
+            self._groups = self._groups or ArrayWriter(self.folder / "groups", np.int64)
             starts = groups + next(iter(self._columns.values())).rows
             self._groups.append(starts[np.diff(starts, prepend=self._last_group) > 0])  # an empty group disappears
             self._last_group = int(starts[-1]) if len(starts) else self._last_group
@@ -167,7 +291,7 @@ class StoreWriter:
     def select(self, rows: Array) -> None:
         """Keep these rows only."""
         self._rows = rows
-        with closing(ArrayWriter(self._folder / "rows", np.int64)) as writer:
+        with closing(ArrayWriter(self.folder / "rows", np.int64)) as writer:
             writer.append(rows)
 
     def __enter__(self) -> "StoreWriter":
@@ -185,9 +309,9 @@ class StoreWriter:
                 self._write_lengths(name)
 
     def _write_lengths(self, name: str) -> None:
-        offsets = map_array(self._folder / f"{name}.offsets", np.int64)
+        offsets = map_array(self.folder / f"{name}.offsets", np.int64)
         rows = len(offsets) - 1 if self._rows is None else len(self._rows)
-        with closing(ArrayWriter(self._folder / f"{name}.lengths", np.int32)) as writer:
+        with closing(ArrayWriter(self.folder / f"{name}.lengths", np.int32)) as writer:
             for first in range(0, rows, CHUNK_ROWS):
                 chunk = np.arange(first, min(first + CHUNK_ROWS, rows))
                 chunk = chunk if self._rows is None else self._rows[chunk]
@@ -231,11 +355,7 @@ def open_or_build(
             rows = len(kept)
             writer.select(kept)
         counts["rows"] = rows
-        if not rows:
-            facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
-            remedy = f"check the data and the filters in [data] ({facts or 'nothing was read'})"
-            raise UserError(f"all examples in {data} were filtered out", remedy, code="no-data", where=data)
-        return counts
+        return require_rows(counts, data)
 
     return open_or_write(folder, fingerprint(identity, encoder.identity), encoder.dtypes, build, digests)
 
@@ -253,6 +373,15 @@ def distinct_rows(rows: int, keys: Sequence[Array], marks: Sequence[Marks]) -> t
     return kept, repeated
 
 
+def require_rows(counts: Counter[str], data: str) -> Counter[str]:
+    """Return the counts of a store; a UserError if it has no rows."""
+    if not counts["rows"]:
+        facts = ", ".join(f"{name.replace('_', ' ')}: {count:,}" for name, count in counts.items() if count)
+        remedy = f"check the data and the filters in [data] ({facts or 'nothing was read'})"
+        raise UserError(f"all examples in {data} were filtered out", remedy, code="no-data", where=data)
+    return counts
+
+
 def open_or_write(
     folder: Path,
     inputs: str,
@@ -264,18 +393,38 @@ def open_or_write(
     digests = Digests(folder / DIGESTS) if digests is None else digests
     manifest = _current(folder, inputs, dtypes, digests)
     if manifest is None:
-        with replacing(folder, folder=True) as aside:
-            with StoreWriter(aside, dtypes) as writer:
-                counts = write(writer)
-            names = sorted(path.name for path in aside.iterdir())
-            facts: dict[str, object] = {"dtypes": writer.dtypes, "counts": dict(counts)}
-            Manifest.describe(aside, names, format=FORMAT, inputs=inputs, facts=facts).write(aside / MANIFEST)
+        if is_parted(folder):  # one process would take days for what many have done
+            problem = f"the parts in {folder} are damaged, or made from other text, settings or tokenizers"
+            remedy = f"repeat `regard prepare` with `--parts`; to prepare the data in one process, delete {folder}"
+            raise UserError(problem, remedy, code="outdated-parts", where=folder)
+        write_store(folder, inputs, dtypes, write)
         manifest = _current(folder, inputs, dtypes, digests)
         if manifest is None:
             problem, remedy = f"{folder} changed while it was read", "do not prepare this data in two processes at once"
             raise UserError(problem, remedy, code="in-use", where=folder)
     digests.save()
     return Store.open(folder, manifest)
+
+
+def write_store(
+    folder: Path,
+    inputs: str,
+    dtypes: Mapping[str, DTypeLike],
+    write: Callable[[StoreWriter], Mapping[str, int]],
+) -> None:
+    """Write a store beside `folder`, then put it in the place of `folder`: it is there as a whole or not at all."""
+    with replacing(folder, folder=True) as aside:
+        with StoreWriter(aside, dtypes) as writer:
+            counts = write(writer)
+        names = sorted(path.name for path in aside.iterdir())
+        facts: JsonObject = {"dtypes": writer.dtypes, "counts": dict(counts), **writer.facts}
+        Manifest.describe(aside, names, format=FORMAT, inputs=inputs, facts=facts).write(aside / MANIFEST)
+
+
+def is_parted(folder: Path) -> bool:
+    """True if the store in `folder` is a list of parts."""
+    manifest = Manifest.read_or_none(folder / MANIFEST)
+    return manifest is not None and PARTS in manifest.facts
 
 
 def _current(folder: Path, inputs: str, dtypes: Mapping[str, DTypeLike], digests: Digests) -> Manifest | None:
@@ -286,7 +435,8 @@ def _current(folder: Path, inputs: str, dtypes: Mapping[str, DTypeLike], digests
     manifest = Manifest.read_or_none(folder / MANIFEST)
     if manifest is None or not manifest.is_current(inputs, FORMAT):
         return None
-    columns = [f"{name}.{part}" for name in dtypes for part in ("values", "offsets", "lengths")]
+    parts = ("values", "offsets", "lengths") if PARTS not in manifest.facts else ()
+    columns = [f"{name}.{part}" for name in dtypes for part in parts]
     if manifest.facts.get("dtypes") != type_names(dtypes) or not manifest.files.keys() >= {*columns}:
         return None
     try:
@@ -304,7 +454,10 @@ def type_names(dtypes: Mapping[str, DTypeLike]) -> dict[str, str]:
 def damaged_files(folder: Path) -> list[str]:
     """Files of a store that are not as they were written; every byte is read."""
     manifest = Manifest.read_or_none(folder / MANIFEST)
-    return [MANIFEST] if manifest is None else list(manifest.damaged(folder))
+    if manifest is None:
+        return [MANIFEST]
+    parts = [name.removesuffix(f"/{MANIFEST}") for name in manifest.files if PARTS in manifest.facts]
+    return [*manifest.damaged(folder), *(f"{part}/{name}" for part in parts for name in damaged_files(folder / part))]
 
 
 def fingerprint_of(folder: Path) -> str | None:

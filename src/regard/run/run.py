@@ -23,7 +23,7 @@ from torch import nn
 from regard.config import apply_overrides
 from regard.data.digests import Digests
 from regard.data.formats import describe_sources, identify
-from regard.data.store import fingerprint_of
+from regard.data.store import fingerprint_of, is_parted
 from regard.errors import UserError
 from regard.files import JsonObject, Manifest, checksum, digest, io_errors, write_text
 from regard.messages import Message
@@ -109,7 +109,8 @@ class Run:
         for line in describe_sources([*data.train, *data.valid], data.folder, self.recipe.fields):
             report(line)
         text = checksum(identify(data.train, data.folder, self.recipe.fields, Digests()))  # of the training text
-        if not self.checkpoints.has_weights() and not self._is_prepared(text):
+        parted = is_parted(self.folder / STORES / "train")  # with other tokenizers all parts would be written again
+        if not self.checkpoints.has_weights() and not parted and not self._is_prepared(text):
             self._remove_preparation()
         if start is not None:
             check_start(start, self.recipe)

@@ -30,7 +30,9 @@ from regard.data.examples import Example as Example
 from regard.data.formats import identify, read_examples
 from regard.data.hold_out import read_split
 from regard.data.inputs import Input, Inputs
+from regard.data.pairs import Pairs
 from regard.data.planning import Batches, Budget, Epochs, groups_by_length
+from regard.data.pools import PooledBatches
 from regard.data.sources import Source
 from regard.data.store import Encoder, Store
 from regard.data.store import ProgressCallback as ProgressCallback
@@ -276,7 +278,8 @@ class Task(ABC, Generic[R, D]):
         """The batches of training: a function of (seed, step)."""
         training, seed = self.recipe.training, self.recipe.runtime.seed
         budget, share = Budget(training.batch_tokens, training.batch_examples), share_of(training, world)
-        return Batches(cast(Epochs, store), budget, seed, share, packed=is_packed(self, world))
+        kind = PooledBatches if isinstance(store, Pairs) and store.is_parted else Batches
+        return kind(cast(Epochs, store), budget, seed, share, packed=is_packed(self, world))
 
     def validation_data(self, folder: Path, store: D, world: World) -> ValidationData[D]:
         """The data that `validate` uses."""

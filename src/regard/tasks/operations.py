@@ -25,6 +25,7 @@ from regard.layers.meta import allocate, on_meta
 from regard.messages import Message
 from regard.models.ngram import NGram, NGramSettings
 from regard.models.settings import WordVectorSettings
+from regard.recipe import Recipe
 from regard.run_files import SPLITS, STORES
 from regard.runtime import World, total_memory
 from regard.tasks.base import AnyTask, Example, Prediction, ProgressCallback, Report, is_packed
@@ -81,11 +82,20 @@ def open_store(
         raise UserError(f"{names}: {error.problem}", error.remedy, code=error.code, where=error.where) from error
 
 
+def refuse_dropout(recipe: Recipe) -> None:
+    """Raise a UserError if a recipe whose data is in parts asks for BPE-dropout."""
+    if getattr(recipe.text, "dropout", 0.0):
+        problem = "BPE-dropout needs a table of all words, which does not work for data in parts"
+        raise UserError(problem, "set `text.dropout = 0`", code="unsupported", where="text.dropout")
+
+
 def training_view(task: AnyTask, folder: Path, store: Any, report: Report) -> Sized:
     """The training data as batches read it: with BPE-dropout, pairs are segmented differently in every epoch."""
     data, dropout = task.recipe.data, getattr(task.recipe.text, "dropout", 0.0)
     if not dropout or not isinstance(store, Pairs):
         return store
+    if store.is_parted:
+        refuse_dropout(task.recipe)
     report(Message("sampling the segmentations of BPE-dropout"))
     source, target = task.tokenizers.values()
     return open_or_build_dropout(
