@@ -73,6 +73,7 @@ def test_the_wheel_names_its_extras_and_its_command(wheel: ZipFile) -> None:
         "pdf",
         "arrow",
         "excel",
+        "cluster",
         "all",
         "dev",
     }

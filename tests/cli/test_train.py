@@ -14,7 +14,8 @@ from tests.cli.command import fails, regard
 from tests.conftest import TinyRun
 from tests.tiny import TASKS, train_sentences, translate_words, write_recipe
 
-from regard.cli.train import find_recipe_and_folder, next_steps
+from regard.cli.train import next_steps
+from regard.cli.training import find_recipe_and_folder
 from regard.run.run import Run
 from regard.run.train import Trained
 from regard.training.console import PlainConsole

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from regard.cli.train import find_recipe_and_folder, shortened
-from regard.cli.training import outcome_values, summary
+from regard.cli.train import shortened
+from regard.cli.training import find_recipe_and_folder, outcome_values, summary
 from regard.errors import UserError
 from regard.training.loop import Outcome
 

@@ -14,8 +14,8 @@ FAILED, INTERRUPTED = 1, 130
 GROUPS = {
     "Start here": ("translate", "demo", "lab", "answers"),
     "Train": (
-        "recipes", "split", "score", "clean", "doctor", "train", "average", "distill", "backtranslate", "compress",
-        "ladder",
+        "recipes", "split", "score", "clean", "doctor", "prepare", "train", "average", "distill", "backtranslate",
+        "compress", "ladder",
     ),
     "Use": ("predict", "generate", "chat", "embed", "serve"),
     "Evaluate and inspect": ("evaluate", "check", "compare", "inspect", "align", "info", "runs"),

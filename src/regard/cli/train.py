@@ -2,7 +2,6 @@
 
 import shlex
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +10,10 @@ from typer import Option
 from regard.cli.options import AsJson, Folder, Overrides, RecipeName
 from regard.cli.screen import print_json, print_result
 from regard.cli.shell import INTERRUPTED, as_called
-from regard.cli.training import outcome_values, summary, train_with_progress
+from regard.cli.training import find_recipe_and_folder, outcome_values, summary, train_with_progress
 from regard.messages import Message, localize
 
 if TYPE_CHECKING:
-    from regard.recipe import Recipe
     from regard.run.train import Trained
 
 MAX_EXAMPLE_CHARACTERS = 200
@@ -44,25 +42,6 @@ def train(
             print_result(next_steps(trained))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
-
-
-def find_recipe_and_folder(
-    source: str, settings: list[str], folder: Path | None, resume: bool
-) -> tuple["Recipe", Path, bool]:
-    """The recipe, the folder of its run, and whether to resume. A run folder has its own recipe. A folder that is not a
-    run may have the name of a shipped recipe."""
-    from regard.recipe_files import shipped_recipes
-    from regard.run.run import Run, read_recipe
-    from regard.run_files import RECIPE
-    from regard.tasks.registry import load_recipe
-
-    path = Path(source)
-    is_run = (path / RECIPE).is_file()
-    if is_run or (path.is_dir() and source not in {recipe.stem for recipe in shipped_recipes()}):
-        Run.open(path)
-        return read_recipe(path, settings), folder or path, resume or folder is None
-    recipe = load_recipe(source, settings)
-    return recipe, folder or Path("runs") / recipe.name, resume
 
 
 def next_steps(trained: "Trained") -> str:

@@ -1,4 +1,4 @@
-"""Training with progress on the terminal, for `regard train` and `regard demo`."""
+"""Training with progress on the terminal, for `regard train`, `regard prepare` and `regard demo`."""
 
 import shlex
 from pathlib import Path
@@ -11,6 +11,25 @@ from regard.messages import Message, find_message, join_messages
 if TYPE_CHECKING:
     from regard.recipe import Recipe
     from regard.run.train import Trained
+
+
+def find_recipe_and_folder(
+    source: str, settings: list[str], folder: Path | None, resume: bool
+) -> tuple["Recipe", Path, bool]:
+    """The recipe, the folder of its run, and whether to resume. A run folder has its own recipe. A folder that is not a
+    run may have the name of a shipped recipe."""
+    from regard.recipe_files import shipped_recipes
+    from regard.run.run import Run, read_recipe
+    from regard.run_files import RECIPE
+    from regard.tasks.registry import load_recipe
+
+    path = Path(source)
+    is_run = (path / RECIPE).is_file()
+    if is_run or (path.is_dir() and source not in {recipe.stem for recipe in shipped_recipes()}):
+        Run.open(path)
+        return read_recipe(path, settings), folder or path, resume or folder is None
+    recipe = load_recipe(source, settings)
+    return recipe, folder or Path("runs") / recipe.name, resume
 
 
 def train_with_progress(recipe: "Recipe", folder: Path, resume: bool) -> "Trained":

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.data.accounts import collect_accounts
 from regard.data.batch import Batch, PrefetchedSteps
+from regard.data.parts import PLAN
 from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers, write_json
 from regard.losses.crossentropy import Loss
@@ -195,7 +196,8 @@ def begin(recipe: Recipe, folder: Path, resume: bool, report: Report) -> Run:
         return Run.create(folder, choose_defaults(recipe, report))
     run = Run.open(folder)
     if not run.was_trained:  # an earlier preparation failed: everything can be built again
-        return run.restart(choose_defaults(recipe, report))
+        prepared = (folder / STORES / "train" / PLAN).exists()  # by many processes: one would take too long
+        return run.restart(take_defaults(recipe, run.recipe) if prepared else choose_defaults(recipe, report))
     if not resume:
         saved = run.checkpoints.all()
         problem = f"{folder} already holds a run" + (f", trained up to {saved[-1].name}" if saved else "")

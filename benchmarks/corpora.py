@@ -1,0 +1,238 @@
+"""A corpus in parts: the same bytes from one process and from a Dask cluster that loses a worker; memory against size.
+
+    python -m benchmarks.corpora --pairs 5000000 --parts 16
+
+1. Generated pairs, every 50th a repetition, are prepared as one store, as parts in one process, and as parts by a Dask
+   scheduler with two worker processes, one of which is killed (SIGKILL) after a quarter of the parts. The rows of the
+   first two are compared, and every byte of the last two. `--sizes` repeats the first half for smaller corpora.
+2. A manifest lists these parts again and again, up to a billion pairs. In a new process for each size, the store is
+   opened and batches of training are made: the process's own memory must not grow.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from benchmarks.store_memory import MIB, memory, resident, write_corpus
+
+from regard.data.pairs import Pairs
+from regard.data.planning import Budget
+from regard.data.pools import PooledBatches
+from regard.data.store import PARTS, Store
+from regard.files import Manifest, digest
+from regard.run.run import Run
+from regard.run_files import MANIFEST, STORES
+from regard.tasks.registry import load_recipe
+
+RECIPE = """
+name = "corpora"
+task = "translation"
+[data]
+root = "{root}"
+workers = 1
+train = [{{file = "corpus.tsv"}}]
+valid = [{{file = "valid.tsv"}}]
+[text]
+vocab_size = 8000
+tokenizer_from = "{tokenizers}"
+[model]
+size = "tiny"
+[training]
+max_steps = 100
+batch_tokens = 25000
+learning_rate = 0.001
+warmup = 10
+validate_every = 100
+"""
+STEPS = 200
+
+
+def prepare_corpus(root: Path, pairs: int) -> Path:
+    """Write a corpus and its recipe, and learn the tokenizer from its first 100,000 pairs."""
+    root.mkdir(parents=True, exist_ok=True)
+    write_corpus(root / "unique.tsv", pairs)
+    with (root / "unique.tsv").open(encoding="utf-8") as lines, (root / "corpus.tsv").open("w") as stream:
+        kept = ""
+        for number, line in enumerate(lines):
+            stream.write(kept if number % 50 == 49 else line)
+            kept = line if number % 1000 == 0 else kept
+    (root / "unique.tsv").unlink()
+    for name, count in (("valid.tsv", 200), ("sample.tsv", 100_000)):
+        with (root / "corpus.tsv").open(encoding="utf-8") as lines, (root / name).open("w") as stream:
+            stream.writelines(islice(lines, count))
+    text = RECIPE.format(root=root, tokenizers=root / "tokenizers")
+    (root / "corpora.toml").write_text(text)
+    learning = text.replace("corpus.tsv", "sample.tsv").replace(f'tokenizer_from = "{root / "tokenizers"}"', "")
+    (root / "sample.toml").write_text(learning)
+    Run.create(root / "tokenizers", load_recipe(str(root / "sample.toml"), [])).prepare(lambda _: None)
+    return root / "corpora.toml"
+
+
+def run_command(recipe: Path, folder: Path, *options: str) -> tuple[float, int]:
+    """Seconds of `regard prepare`, and the largest resident memory of its process in bytes."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "regard", "prepare", str(recipe), "--folder", str(folder), *options]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, resident(process.pid))
+            time.sleep(0.1)
+    assert process.returncode == 0, command
+    return time.perf_counter() - began, peak
+
+
+def on_cluster(recipe: Path, folder: Path, parts: int) -> tuple[float, list[int], int]:
+    """`regard prepare --on` with two workers; one is killed after a quarter of the parts. Seconds, the workers' peak
+    memory in bytes, and the number of parts that were complete when it was killed."""
+    port, store = 18786, folder / STORES / "train"
+    address, quiet = f"tcp://127.0.0.1:{port}", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dask = [sys.executable, "-m", "dask"]
+    command = [*dask, "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+    scheduler = subprocess.Popen(command, **quiet)  # type: ignore[call-overload]
+    options = ["--nworkers", "1", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    workers = [subprocess.Popen([*dask, "worker", address, *options], **quiet) for _ in range(2)]  # type: ignore[call-overload]
+    peaks, done = [0, 0], -1
+    try:
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "regard", "prepare", str(recipe), "--folder", str(folder), "--parts"]
+        process = subprocess.Popen([*command, str(parts), "--on", address], stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            peaks = [max(peak, resident(worker.pid)) for peak, worker in zip(peaks, workers, strict=True)]
+            complete = len(list((store / PARTS).glob("[!.]*"))) if (store / PARTS).exists() else 0
+            if done < 0 and complete >= max(1, parts // 4):
+                workers[0].send_signal(signal.SIGKILL)
+                workers[0].wait()
+                done = complete
+            time.sleep(0.1)
+        assert process.returncode == 0, "regard prepare --on failed"
+        return time.perf_counter() - began, peaks, done
+    finally:
+        for child in (*workers, scheduler):
+            child.kill()
+            child.wait()
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """sha256 of every file of a training store that does not depend on times."""
+    store = folder / STORES / "train"
+    files = [path for path in store.rglob("*") if path.is_file() and path.name not in ("digests.json", "plan.json")]
+    return {str(path.relative_to(store)): digest(path) for path in files}
+
+
+def same_rows(left: Path, right: Path) -> int:
+    """Compare all rows of two training stores; their number."""
+    stores = [Run.open(folder).store("train", lambda _: None) for folder in (left, right)]
+    one, two = stores
+    assert isinstance(one, Pairs) and isinstance(two, Pairs) and len(one) == len(two)
+    for first in range(0, len(one), 100_000):
+        rows = np.arange(first, min(first + 100_000, len(one)))
+        for side in ("sources", "targets"):
+            pairs = zip(getattr(one, side)(rows), getattr(two, side)(rows), strict=True)
+            assert all(np.array_equal(ours, theirs) for ours, theirs in pairs)
+    return len(one)
+
+
+def single_store(recipe: Path, folder: Path) -> None:
+    """The store that `regard train` writes in one process."""
+    run = Run.create(folder, load_recipe(str(recipe), []))
+    run.prepare(lambda _: None)
+    run.store("train", lambda _: None)
+
+
+def in_new_process(*arguments: str) -> dict[str, float]:
+    """The figures that this module prints in a new process."""
+    command = [sys.executable, "-m", "benchmarks.corpora", *arguments]
+    result: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return result
+
+
+def repeated_store(folder: Path, pairs: int) -> Path:
+    """A store of `pairs` pairs or more: a manifest that lists the parts of another store again and again."""
+    store = folder / STORES / "train"
+    manifest = Manifest.read(store / MANIFEST)
+    listed = manifest.facts[PARTS]
+    assert isinstance(listed, list)
+    rows = sum(part["rows"] for part in listed)
+    facts = {**manifest.facts, PARTS: listed * -(-pairs // rows)}
+    path = store / f"manifest-{pairs}.json"
+    Manifest(manifest.format, manifest.inputs, manifest.files, facts).write(path)
+    return path
+
+
+def measure_batches(path: Path) -> dict[str, float]:
+    """Open a store and make batches of training in this process."""
+    before, began = memory()[0], time.perf_counter()
+    pairs = Pairs(Store.open(path.parent, Manifest.read(path)))
+    batches = PooledBatches(pairs, Budget(25_000), 1)
+    batches.batch(0)
+    first = time.perf_counter() - began
+    steps = np.random.default_rng(1).integers(0, batches.steps_in_epoch(0))
+    began = time.perf_counter()
+    for step in range(int(steps), int(steps) + STEPS):
+        batches.batch(step)
+    each = (time.perf_counter() - began) / STEPS
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"pairs": len(pairs), "first": first, "step": each, "own": memory()[0] - before, "peak": peak}
+
+
+def compare(root: Path, pairs: int, parts: int) -> None:
+    """Part 1 for one size."""
+    recipe = prepare_corpus(root, pairs)
+    began = in_new_process("--single", str(recipe), "--folder", str(root / "single"))
+    print(f"{pairs:>12,} pairs  one store: {began['seconds']:.0f} s, {began['peak'] / MIB:.0f} MiB", flush=True)
+    seconds, peak = run_command(recipe, root / "one", "--parts", str(parts))
+    rows = same_rows(root / "single", root / "one")
+    taken = f"{seconds:.0f} s, {peak / MIB:.0f} MiB; {rows:,} equal rows"
+    print(f"{'':>12}        {parts} parts, one process: {taken}", flush=True)
+    seconds, peaks, done = on_cluster(recipe, root / "cluster", parts)
+    assert digests(root / "one") == digests(root / "cluster"), "the bytes differ"
+    listed = ", ".join(f"{peak / MIB:.0f}" for peak in peaks)
+    files = len(digests(root / "one"))
+    print(f"{'':>12}        two Dask workers, one killed after {done} parts: {seconds:.0f} s, {listed} MiB; "
+          f"{files:,} equal files", flush=True)  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print seconds and memory."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=5_000_000)
+    parser.add_argument("--parts", type=int, default=16, help="maximum number of parts")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[], help="smaller corpora, prepared first")
+    parser.add_argument("--folder", type=Path, help="keep everything here")
+    parser.add_argument("--single", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--batches", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.batches is not None:
+        print(json.dumps(measure_batches(options.batches)))
+        return
+    if options.single is not None:
+        began = time.perf_counter()
+        single_store(options.single, options.folder)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(json.dumps({"seconds": time.perf_counter() - began, "peak": peak}))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        root = options.folder or Path(temporary)
+        for pairs in (*options.sizes, options.pairs):
+            compare(root / str(pairs), pairs, options.parts)
+        for pairs in (1, 10**7, 10**8, 10**9):
+            path = repeated_store(root / str(options.pairs) / "one", pairs)
+            found = in_new_process("--batches", str(path))
+            times = f"first batch after {found['first']:.2f} s, a batch {found['step'] * 1e3:.1f} ms"
+            sizes = f"own memory {found['own'] / MIB:.0f} MiB, peak {found['peak'] / MIB:.0f} MiB"
+            print(f"{found['pairs']:>14,.0f} pairs: {times}, {sizes}", flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
