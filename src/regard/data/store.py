@@ -15,6 +15,7 @@ processes. A store that is current is opened by mapping it: its files are not re
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
@@ -41,8 +42,9 @@ from regard.run_files import MANIFEST
 DIGESTS = "digests.json"
 PARTS = "parts"
 """The key of a manifest that lists the parts of a store."""
-MAPPED_PARTS = 64
-"""Parts that are mapped at a time: each needs up to seven open files, and a process often has 1,024."""
+MAPPED_PARTS = 4096
+"""Parts that are mapped at a time, if the system allows so many open files."""
+FILES_PER_PART = 8
 FORMAT = 4
 """Version of the files; a store of another version is built again."""
 CHUNK_ROWS = 1 << 16
@@ -161,7 +163,7 @@ class PartedStore(Store):
         super().__init__({}, counts=counts, fingerprint=str(manifest.inputs))
         self.parts = facts
         self._starts = row_offsets([part.rows for part in facts])
-        self._map = lru_cache(MAPPED_PARTS)(lambda number: _map_part(folder, facts[number]))
+        self._map = lru_cache(mappable_parts())(lambda number: _map_part(folder, facts[number]))
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -252,6 +254,23 @@ def _map_part(folder: Path, part: PartFacts) -> Store:
     lengths = {name: map_array(chosen / f"{name}.lengths", np.int32) for name in part.lengths}
     rows = map_array(chosen / "rows", np.int64) if part.kept else None
     return Store(columns, lengths=lengths, rows=rows)
+
+
+def mappable_parts() -> int:
+    """How many parts can be mapped at a time, with half of the open files that the system allows.
+
+    A batch is drawn from all parts. To map one again for each batch would take longer than a step.
+    """
+    if sys.platform == "win32":
+        return MAPPED_PARTS
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * FILES_PER_PART * MAPPED_PARTS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return MAPPED_PARTS if soft == resource.RLIM_INFINITY else min(MAPPED_PARTS, soft // (2 * FILES_PER_PART))
 
 
 def check_part(part: Path, digest: Callable[[Path], str] | None = None) -> Manifest:
