@@ -10,6 +10,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, get_type_hints
 
@@ -177,12 +178,17 @@ def read_json(path: Path, kind: type[T]) -> T:
 def check_type(value: object, kind: type[T], path: Path | str) -> T:
     """Return `value`, read from `path`, as a `kind`; a UserError names the first key that does not fit."""
     try:
-        return TypeAdapter(kind).validate_python(value, strict=True)
+        return _adapter(kind).validate_python(value, strict=True)  # type: ignore[arg-type]
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         key, message = ".".join(map(str, problem["loc"])), problem["msg"].replace("Input should be", "it must be")
         text = f"{path} is damaged: " + (f"{key}: {message}" if key else message)
         raise UserError(text, code="damaged-file", where=f"{path}:{key}" if key else path) from error
+
+
+@lru_cache(None)
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
 
 
 def check_dataclass(value: object, kind: type[T], path: Path | str) -> T:

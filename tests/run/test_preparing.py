@@ -307,12 +307,14 @@ def test_every_pair_is_in_one_batch_of_each_epoch(recipe: Path, tmp_path: Path, 
     pairs = prepare(recipe, tmp_path / "run", 4)
     batches = PooledBatches(pairs, Budget(200), 1, packed=packed)
     steps = batches.steps_in_epoch(0)
-    orders = []
-    for epoch in (0, 1):
-        found = [batches.examples_of(step)[2] for step in range(epoch * steps, (epoch + 1) * steps)]
-        assert all(len(indices) for indices in found)
-        orders.append(np.concatenate(found))
-        assert np.array_equal(np.sort(orders[-1]), np.arange(len(pairs)))
-    assert not np.array_equal(orders[0], orders[1])
-    again = PooledBatches(pairs, Budget(200), 1, packed=packed).examples_of(steps + 1)[2]
-    assert np.array_equal(again, batches.examples_of(steps + 1)[2])
+
+    def rows(source: PooledBatches, step: int) -> list[tuple[bytes, bytes]]:
+        _, examples, indices = source.examples_of(step)
+        assert isinstance(examples, Pairs) and len(indices)
+        return [(examples.src(index).tobytes(), examples.tgt(index).tobytes()) for index in indices]
+
+    orders = [[row for step in range(first, first + steps) for row in rows(batches, step)] for first in (0, steps)]
+    all_rows = [(pairs.src(index).tobytes(), pairs.tgt(index).tobytes()) for index in range(len(pairs))]
+    assert sorted(orders[0]) == sorted(orders[1]) == sorted(all_rows)
+    assert orders[0] != orders[1]
+    assert rows(PooledBatches(pairs, Budget(200), 1, packed=packed), steps + 1) == rows(batches, steps + 1)

@@ -6,8 +6,11 @@ Each array is one file of plain little-endian numbers. A ragged column `name` is
     name.offsets    (rows + 1,) where each row begins
 """
 
+import mmap
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +59,8 @@ class RaggedWriter:
         self._values.append(values)
 
     def close(self) -> None:
-        self._values.close()
-        self._offsets.close()
+        with closing(self._offsets):  # even if the disk is full
+            self._values.close()
 
 
 class Ragged:
@@ -67,9 +70,10 @@ class Ragged:
         self.values, self.offsets = values, offsets
 
     @classmethod
-    def map(cls, folder: Path, name: str, dtype: DTypeLike) -> "Ragged":
+    def map(cls, folder: Path, name: str, dtype: DTypeLike, *, scattered: bool = False) -> "Ragged":
         """Memory-map a column that a `RaggedWriter` of the same name wrote."""
-        return cls(map_array(folder / f"{name}.values", dtype), map_array(folder / f"{name}.offsets", np.int64))
+        types = {"values": dtype, "offsets": np.int64}
+        return cls(*(map_array(folder / f"{name}.{kind}", types[kind], scattered=scattered) for kind in types))
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -98,11 +102,16 @@ def flatten(rows: Sequence[Sequence[float]], dtype: DTypeLike) -> Rows:
     return np.array([value for row in rows for value in row], dtype), np.array([len(row) for row in rows], np.int64)
 
 
-def map_array(path: Path, dtype: DTypeLike) -> Array:
-    """Memory-map the numbers of a file. An empty file, which cannot be mapped, is an empty array."""
-    if path.stat().st_size == 0:
-        return np.empty(0, dtype)
-    return np.asarray(np.memmap(path, dtype=_little_endian(dtype), mode="r"))
+def map_array(path: Path, dtype: DTypeLike, *, scattered: bool = False) -> Array:
+    """Memory-map the numbers of a file. An empty file, which cannot be mapped, is an empty array. With `scattered`,
+    single rows are read: the system does not read ahead."""
+    with path.open("rb") as stream:
+        if os.fstat(stream.fileno()).st_size == 0:
+            return np.empty(0, dtype)
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    if scattered and hasattr(mmap, "MADV_RANDOM"):
+        mapped.madvise(mmap.MADV_RANDOM)
+    return np.frombuffer(mapped, _little_endian(dtype))
 
 
 def smallest_unsigned(count: int) -> np.dtype[Any]:

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from regard.data import split as splitting
+from regard.data.arrays import map_array
 from regard.data.digests import Digests
 from regard.data.examples import Example
 from regard.data.fields import Fields
@@ -91,7 +92,7 @@ class ExampleFile(Sequence[Example]):
     def __init__(self, folder: Path, indices: Indices | None = None) -> None:
         """Map the file; `indices` selects lines, None all of them."""
         path = folder / EXAMPLES
-        self._bytes = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+        self._bytes = map_array(path, np.uint8)
         self._offsets: Indices = np.load(folder / OFFSETS, mmap_mode="r")
         self._indices: Sequence[int] | Indices = range(len(self._offsets) - 1) if indices is None else indices
 

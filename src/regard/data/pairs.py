@@ -88,6 +88,11 @@ class Pairs(PairExamples):
         """Some of the pairs."""
         return Pairs(self._store, rows if self._rows is None else self._rows[rows], self._features)
 
+    def load(self, rows: Array) -> "Pairs":
+        """Some of the pairs, in memory."""
+        chosen = rows if self._rows is None else self._rows[rows]
+        return Pairs(self._store.load(chosen), features=self._features)
+
     def within(self, max_length: int) -> Array:
         """The indices of the pairs with at most `max_length` tokens on each side."""
         return np.flatnonzero(np.maximum(self.src_lengths, self.tgt_lengths) <= max_length)

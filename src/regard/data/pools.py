@@ -5,15 +5,17 @@
     step     one of the batches of a pool: sorted by length and cut into rectangles, or cut where a stream is full
 
 Every pool is cut into the same number of batches, so the pool of a step follows from its number by division. A run that
-is resumed at any step plans one pool. The number is the largest of a few pools and 1 % more. Where a pool would need
-fewer, its largest batches are halved; where it would need more, which is rare, its batches may exceed the budget by the
-few percent that it takes.
+is resumed at any step plans one pool. The rows of a pool are read from all parts at once, each part from its beginning
+to its end; then the batches are made from memory. The number of batches is the largest of a few pools and 1 % more.
+Where a pool would need fewer, its largest batches are halved; where it would need more, which is rare, its batches may
+exceed the budget by the few percent that it takes.
 
 E examples.
 """
 
 from functools import reduce
 from itertools import pairwise
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -32,9 +34,15 @@ from regard.data.planning import (
 )
 from regard.seeding import rng
 
-SAMPLED_POOLS = 8
+SAMPLED_POOLS = 3
 RESERVE = 1.01
 """Batches of a pool relative to the largest number in the sampled pools, and the growth of a budget that is short."""
+
+
+class Loadable(Protocol):
+    """Examples of which some can be read into memory."""
+
+    def load(self, indices: Array) -> Examples: ...
 
 
 class PooledBatches(Batches):
@@ -49,7 +57,7 @@ class PooledBatches(Batches):
             size = max(POOL_EXAMPLES, int(POOL_BATCHES * self._budget.tokens / max(mean, 1.0)))
         self._pools = max(1, round(self._count / size))
         sampled = {number * self._pools // SAMPLED_POOLS for number in range(SAMPLED_POOLS)}
-        most = max(len(self._cut(first, self._positions(0, pool), 1.0)) for pool in sorted(sampled))
+        most = max(len(self._cut(self._load(first, 0, pool), 1.0)) for pool in sorted(sampled))
         self._per_pool = min(int(most * RESERVE) + 1, max(1, self._count // self._pools))
         self._planned: tuple[int, int, Examples, list[Array]] | None = None
 
@@ -60,22 +68,24 @@ class PooledBatches(Batches):
         return self._pools * self._per_pool
 
     def examples_of(self, step: int) -> tuple[int, Examples, Array]:
+        """Epoch of a step, the examples of its pool, and the indices in this pool of those in the step."""
         epoch, rest = divmod(step, self.steps_in_epoch(0))
         pool, number = divmod(rest, self._per_pool)
         if self._planned is None or self._planned[:2] != (epoch, pool):
-            examples = self._epochs.at_epoch(epoch)
+            self._planned = None  # memory for one pool, not for two
+            examples = self._load(self._epochs.at_epoch(epoch), epoch, pool)
             self._planned = epoch, pool, examples, self._plan_pool(examples, epoch, pool)
         return epoch, self._planned[2], self._planned[3][number]
 
-    def _positions(self, epoch: int, pool: int) -> Array:
-        """The examples of a pool: consecutive positions in the order of the epoch."""
+    def _load(self, examples: Examples, epoch: int, pool: int) -> Examples:
+        """The examples of a pool in memory: consecutive positions in the order of the epoch."""
         first, last = (number * self._count // self._pools for number in (pool, pool + 1))
-        return permute(np.arange(first, last), self._count, self._seed, epoch)
+        return cast(Loadable, examples).load(permute(np.arange(first, last), self._count, self._seed, epoch))
 
     def _plan_pool(self, examples: Examples, epoch: int, pool: int) -> list[Array]:
         """The batches of a pool, in random order."""
-        chosen, scale = self._positions(epoch, pool), 1.0
-        while len(batches := self._cut(examples, chosen, scale)) > self._per_pool:
+        scale = 1.0
+        while len(batches := self._cut(examples, scale)) > self._per_pool:
             scale *= RESERVE
         while len(batches) < self._per_pool:
             largest = max(range(len(batches)), key=lambda number: len(batches[number]))
@@ -83,15 +93,13 @@ class PooledBatches(Batches):
             batches[largest : largest + 1] = [batches[largest][:half], batches[largest][half:]]
         return [batches[number] for number in rng(self._seed, epoch, pool).permutation(len(batches))]
 
-    def _cut(self, examples: Examples, chosen: Array, scale: float) -> list[Array]:
-        """Cut some examples into batches, with the budget multiplied by `scale`."""
+    def _cut(self, examples: Examples, scale: float) -> list[Array]:
+        """Cut the examples of a pool into batches, with the budget multiplied by `scale`."""
         most = int(self._budget.examples * scale)
         if self.capacities is not None:
             sizes = [int(size * scale) for size in self.capacities]
-            points = cut_points([side[chosen] for side in examples.lengths], sizes, most)
-            return [chosen[start:stop] for start, stop in pairwise(points)]
-        widths = [side[chosen] for side in examples.widths]
-        sequences = None if examples.sequences is None else examples.sequences[chosen]
+            points = cut_points(examples.lengths, sizes, most)
+            return [np.arange(start, stop) for start, stop in pairwise(points)]
         budget = Budget(int(self._budget.tokens * scale), most)
-        rectangles = cut_rectangles(by_length(widths), reduce(np.maximum, widths), budget, sequences)
-        return [chosen[rectangle] for rectangle in rectangles]
+        widths = examples.widths
+        return cut_rectangles(by_length(widths), reduce(np.maximum, widths), budget, examples.sequences)

@@ -18,7 +18,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -139,6 +139,10 @@ class Store:
         """Some rows of a column end to end, and the length of each."""
         return self._columns[name].gather(indices if self._rows is None else self._rows[indices])
 
+    def load(self, indices: Array) -> "Store":
+        """Some rows in memory."""
+        return _in_memory({name: self.gather(name, indices) for name in self._columns})
+
     def lengths(self, name: str) -> Array:
         """(rows,): length of each row of a column."""
         return self._lengths[name] if name in self._lengths else np.diff(self.offsets(name))
@@ -154,6 +158,12 @@ class Store:
         return self._columns[name].offsets
 
 
+def _in_memory(columns: Mapping[str, Rows]) -> Store:
+    """A store of some rows."""
+    ragged = {name: Ragged(values, row_offsets(lengths)) for name, (values, lengths) in columns.items()}
+    return Store(ragged, lengths={name: lengths for name, (_, lengths) in columns.items()})
+
+
 class PartedStore(Store):
     """The parts of a manifest as one store. A part is mapped when it is read; memory does not grow with the rows."""
 
@@ -163,18 +173,33 @@ class PartedStore(Store):
         super().__init__({}, counts=counts, fingerprint=str(manifest.inputs))
         self.parts = facts
         self._starts = row_offsets([part.rows for part in facts])
-        self._map = lru_cache(mappable_parts())(lambda number: _map_part(folder, facts[number]))
+        self._folder, self._dtypes = folder, cast(dict[str, str], manifest.facts["dtypes"])
+        self._checked = set[int]()
+        self._map = lru_cache(mappable_parts())(self._map_part)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def gather(self, name: str, indices: Array) -> Rows:
-        order, gathered = np.argsort(indices, kind="stable"), list[Rows]()
+        return self._read([name], indices)[name]
+
+    def load(self, indices: Array) -> Store:
+        return _in_memory(self._read([*self._dtypes], indices))
+
+    def _read(self, names: Sequence[str], indices: Array) -> dict[str, Rows]:
+        """Some rows of columns; each part is mapped once and read from its beginning to its end."""
+        order, found = np.argsort(indices, kind="stable"), {name: list[Rows]() for name in names}
         for number, rows in self._by_part(indices[order]):
-            gathered.append(self._map(number).gather(name, rows))
-        values, lengths = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
-        begins, places = np.cumsum(lengths) - lengths, np.argsort(order)  # where each index is in the sorted order
-        return values[positions(begins[places], lengths[places])], lengths[places]
+            part = self._map(number)
+            for name in names:
+                found[name].append(part.gather(name, rows))
+        places = np.argsort(order)  # where each index is in the sorted order
+        result = {}
+        for name, gathered in found.items():
+            values, lengths = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
+            begins = np.cumsum(lengths) - lengths
+            result[name] = values[positions(begins[places], lengths[places])], lengths[places]
+        return result
 
     def lengths(self, name: str) -> Array:
         return cast(Array, PartedLengths(self, name))  # as much of an array as planning needs
@@ -186,6 +211,22 @@ class PartedStore(Store):
         result = np.empty(len(indices), np.int32)
         result[order] = np.concatenate(found)
         return result
+
+    def _map_part(self, number: int) -> Store:
+        """Map one part; the size of its files is checked once."""
+        part = self.parts[number]
+        for name in (part.folder, part.kept):
+            if name and number not in self._checked:
+                check_part(self._folder / name)
+        self._checked.add(number)
+        columns = {
+            name: Ragged.map(self._folder / part.folder, name, dtype, scattered=True)
+            for name, dtype in self._dtypes.items()
+        }
+        chosen = self._folder / (part.kept or part.folder)
+        lengths = {name: map_array(chosen / f"{name}.lengths", np.int32, scattered=True) for name in self._dtypes}
+        rows = map_array(chosen / "rows", np.int64, scattered=True) if part.kept else None
+        return Store(columns, lengths=lengths, rows=rows)
 
     def _by_part(self, ascending: Array) -> Iterator[tuple[int, Array]]:
         """The parts of some rows, each with the numbers of the rows in it."""
@@ -243,17 +284,6 @@ class PartFacts(BaseModel):
     kept: str = ""
     rows: int
     lengths: dict[str, LengthFacts]
-
-
-def _map_part(folder: Path, part: PartFacts) -> Store:
-    """Map one part of a store; the size of its files is checked."""
-    manifests = [check_part(folder / name) for name in (part.folder, part.kept) if name]
-    dtypes = cast(dict[str, str], manifests[0].facts["dtypes"])
-    columns = {name: Ragged.map(folder / part.folder, name, dtypes[name]) for name in part.lengths}
-    chosen = folder / (part.kept or part.folder)
-    lengths = {name: map_array(chosen / f"{name}.lengths", np.int32) for name in part.lengths}
-    rows = map_array(chosen / "rows", np.int64) if part.kept else None
-    return Store(columns, lengths=lengths, rows=rows)
 
 
 def mappable_parts() -> int:
@@ -318,14 +348,15 @@ class StoreWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         rows = max((column.rows for column in self._columns.values()), default=0)
-        if self._groups is not None:
-            if self._last_group < rows:
-                self._groups.append(np.array([rows]))
-            self._groups.close()
-        for name, column in self._columns.items():
-            column.close()
-            if error is None:
-                self._write_lengths(name)
+        with ExitStack() as stack:  # closes every file, even if the disk is full
+            for column in self._columns.values():
+                stack.callback(column.close)
+            if self._groups is not None:
+                stack.callback(self._groups.close)
+                if self._last_group < rows:
+                    self._groups.append(np.array([rows]))
+        for name in self._columns if error is None else ():
+            self._write_lengths(name)
 
     def _write_lengths(self, name: str) -> None:
         offsets = map_array(self.folder / f"{name}.offsets", np.int64)
