@@ -13,6 +13,7 @@ from regard.data.pairs import pad_pairs
 from regard.run import checking
 from regard.run.checking import check_pairs, minimal_pairs, pair_margins
 from regard.run.model import Translator
+from regard.run.scoring import cross_entropies, encode_pairs
 
 DIRECTION = ("en", "de")
 
@@ -38,6 +39,22 @@ def test_margins_are_differences_of_log_probabilities(translator: Translator) ->
     for pair, margin in zip(pairs, margins, strict=True):
         right, wrong = (log_probability(translator, pair.source, text) for text in (pair.right, pair.wrong))
         assert margin == pytest.approx(right - wrong, abs=2e-3)
+
+
+def test_margins_and_scores_have_the_same_probabilities(translator: Translator) -> None:
+    pairs = minimal_pairs(DIRECTION)[::5]
+    rows = [{"src": pair.source, "tgt": text, "to": "de"} for pair in pairs for text in (pair.right, pair.wrong)]
+    lengths = [len(target) for target in encode_pairs(translator.task, rows)[1]]
+    costs = np.array(cross_entropies(translator, rows)) * lengths
+    margins = pair_margins(translator, DIRECTION, pairs)
+    assert margins == pytest.approx(costs[1::2] - costs[::2], abs=1e-3)
+
+
+def test_known_margins(translator: Translator) -> None:
+    """The figures from before `regard score` and `regard check` shared their forced decoding."""
+    margins = pair_margins(translator, DIRECTION, minimal_pairs(DIRECTION))
+    means = [margins[start : start + 8].mean() for start in (0, 8, 16)]
+    assert means == pytest.approx([1.79, 11.11, 12.56], abs=0.01)
 
 
 def test_the_deciding_head_lowers_the_margin_most(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

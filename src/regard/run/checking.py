@@ -22,22 +22,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 
 from regard.data.examples import Example
 from regard.data.faults import CHECKS, Case
-from regard.data.pairs import pad_pairs
 from regard.errors import UserError
 from regard.files import JsonObject
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf
 from regard.run.recording import count_heads, without
+from regard.run.scoring import encode_pairs, forced_costs
 from regard.run.translating import predict_texts
 from regard.run_files import FOLDER
 from regard.tasks.identification import bundled_probabilities
 from regard.tasks.languages import Direction, main_code
 from regard.tasks.writing import MASKED
-from regard.text.symbols import PAD
 
 if TYPE_CHECKING:
     from regard.run.model import Translator
@@ -324,16 +321,10 @@ def check_pairs(
         yield CheckedPairs(direction, kind, judged, round(float(base[rows].mean()), 4), head, lowest)
 
 
-@torch.no_grad()
 def pair_margins(model: "Translator", direction: Direction, pairs: Sequence[MinimalPair]) -> np.ndarray:
     """log P(right | source) - log P(wrong | source) of each pair, by forced decoding."""
-    task = model.task
-    to = direction[1] if task.languages.tags else None
+    to = direction[1] if model.task.languages.tags else None
     examples = [{"src": pair.source, "tgt": text, "to": to} for pair in pairs for text in (pair.right, pair.wrong)]
-    columns = task.encoder(filtered=False)(examples).columns
-    batch = pad_pairs(columns["src"], columns["tgt"]).to(model.world.device)
-    logits = model.model(batch.source, batch.target).logits().float()  # (B, T, V)
-    nll = F.cross_entropy(logits.flatten(0, -2), batch.labels.flatten(), ignore_index=PAD, reduction="none")
-    right, wrong = nll.view(len(pairs), 2, -1).double().sum(-1).cpu().numpy().T
+    right, wrong = np.reshape(forced_costs(model, *encode_pairs(model.task, examples)), (-1, 2)).T
     margins: np.ndarray = wrong - right
     return margins

@@ -10,12 +10,15 @@ translates x to y, a model B back; H is the mean negative log-probability per to
 A bad pair is improbable in both directions; one that is probable in one direction only is suspicious, too. Without a
 backward model the score is exp(-H_A(y|x)), the geometric mean of the token probabilities. A pair that a model cannot
 read (an empty side, or more tokens than its positions) has the score 0.
+
+Forced decoding (`forced_costs`) is also what `regard check` compares minimal pairs by.
 """
 
 import math
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,10 +28,13 @@ from regard.data.pairs import pad_pairs
 from regard.data.planning import groups_by_length
 from regard.errors import UserError
 from regard.losses.crossentropy import negative_log_likelihood
-from regard.run.model import Translator
+from regard.tasks.translation import Translation
 from regard.tasks.writing import MASKED
 from regard.text.symbols import PAD
 from regard.work import recall
+
+if TYPE_CHECKING:
+    from regard.run.model import Translator
 
 CHUNK_PAIRS = 1024
 BATCH_TOKENS = 4096
@@ -39,8 +45,8 @@ DIGITS = 6
 
 def score_pairs(
     pairs: Iterable[Example],
-    forward: Translator,
-    backward: Translator | None = None,
+    forward: "Translator",
+    backward: "Translator | None" = None,
     languages: tuple[str | None, str | None] = (None, None),
 ) -> Iterator[tuple[Example, float]]:
     """Each pair with its score; `languages` are those of pairs that name none, for models of several languages."""
@@ -66,7 +72,7 @@ def oriented(pair: Example, source: str | None, target: str | None, backward: bo
     return {"src": pair["src"], "tgt": pair["tgt"], "to": pair.get("to") or target}
 
 
-def cross_entropies(translator: Translator, pairs: list[Example]) -> list[float]:
+def cross_entropies(translator: "Translator", pairs: list[Example]) -> list[float]:
     """H(tgt | src) of each pair in nats per token; infinite for a pair that the model cannot read."""
     task, kind = translator.task, translator.task.recipe.model.kind
     if task.writing is MASKED:
@@ -75,9 +81,7 @@ def cross_entropies(translator: Translator, pairs: list[Example]) -> list[float]
     tags = task.languages.tags
     default = task.languages.choose(None, None)[1] if tags and not all(pair["to"] for pair in pairs) else None
     named = [{**pair, "to": (pair["to"] or default) if tags else None} for pair in pairs]
-    columns = task.encoder(filtered=False)(named).columns
-    sides = (columns[name] for name in ("src", "tgt"))
-    sources, targets = (np.split(values, np.cumsum(lengths)[:-1]) for values, lengths in sides)
+    sources, targets = encode_pairs(task, named)
     limit, found = task.recipe.model.length_limit or MAX_TOKENS, [math.inf] * len(pairs)
     sizes = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     readable = [i for i, pair in enumerate(pairs) if pair["src"].strip() and pair["tgt"].strip() and sizes[i] <= limit]
@@ -85,18 +89,26 @@ def cross_entropies(translator: Translator, pairs: list[Example]) -> list[float]
     for group in groups_by_length([sizes[i] for i in readable], BATCH_TOKENS):
         rows, done = [readable[i] for i in group], done + len(group)
         key = [[named[i]["src"], named[i]["tgt"], named[i]["to"]] for i in rows]
-        compute = partial(batch_entropies, translator, [sources[i] for i in rows], [targets[i] for i in rows])
-        for i, value in zip(rows, recall(key, compute, done / len(readable)), strict=True):
-            found[i] = value
+        compute = partial(forced_costs, translator, [sources[i] for i in rows], [targets[i] for i in rows])
+        for i, cost in zip(rows, recall(key, compute, done / len(readable)), strict=True):
+            found[i] = cost / len(targets[i])
     return found
 
 
+def encode_pairs(task: Translation, pairs: list[Example]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Token ids of both sides of each pair, with their end symbol; `to` adds the tag of a target language."""
+    columns = task.encoder(filtered=False)(pairs).columns
+    sides = (columns[name] for name in ("src", "tgt"))
+    sources, targets = (np.split(values, np.cumsum(lengths)[:-1]) for values, lengths in sides)
+    return sources, targets
+
+
 @torch.no_grad()
-def batch_entropies(translator: Translator, sources: list[np.ndarray], targets: list[np.ndarray]) -> list[float]:
-    """H of each row of a batch; sources and targets are token ids with their end symbol."""
+def forced_costs(translator: "Translator", sources: list[np.ndarray], targets: list[np.ndarray]) -> list[float]:
+    """-log P(target | source) of each row in nats, by forced decoding of one batch: the model does not search."""
     sides = ((np.concatenate(rows), np.array([len(row) for row in rows])) for rows in (sources, targets))
     batch = pad_pairs(*sides).to(translator.world.device)
     logits = translator.model(batch.source, batch.target).logits().float()  # (B, T, V)
     nll = negative_log_likelihood(logits.flatten(0, -2), batch.labels.flatten()).view(len(sources), -1)
-    sums = nll.double().masked_fill(batch.labels == PAD, 0).sum(1).tolist()
-    return [total / len(row) for total, row in zip(sums, targets, strict=True)]
+    costs: list[float] = nll.double().masked_fill(batch.labels == PAD, 0).sum(1).tolist()
+    return costs
