@@ -52,15 +52,18 @@ def attention() -> None:
     print(f"{tokens:,} tokens, {batch.tokens / (len(batch['source']) + tokens):.1%} of the room of both sides real")
     fused = torch.randn(tokens, 3 * HEADS * SIZE, device="cuda", dtype=torch.bfloat16)
     q, k, v = (x.unflatten(-1, (HEADS, SIZE)) for x in fused.chunk(3, dim=-1))
-    upstream, seed = torch.randn_like(q).contiguous(), torch.zeros(1, dtype=torch.int64, device="cuda")
+    upstream, seed = (
+        torch.randn(tokens, HEADS * SIZE, device="cuda", dtype=fused.dtype),
+        torch.zeros(1, dtype=torch.int64, device="cuda"),
+    )
     for causal in (False, True):
         pattern = layout.pattern(layout, causal)
         bounds = (pattern.lo, pattern.hi, pattern.first, pattern.last)
         for dropout in (0.0, 0.1):
-            out, lse = interval_attention(q, k, v, *bounds, seed, dropout)
-            forward = replayed(lambda: interval_attention(q, k, v, *bounds, seed, dropout))  # noqa: B023
+            out, lse = interval_attention([fused], HEADS, *bounds, seed, dropout)
+            forward = replayed(lambda: interval_attention([fused], HEADS, *bounds, seed, dropout))  # noqa: B023
             backward = replayed(
-                lambda: interval_attention_backward(q, k, v, *bounds, seed, dropout, out, lse, upstream)  # noqa: B023
+                lambda: interval_attention_backward([fused], HEADS, *bounds, seed, dropout, out, lse, upstream)  # noqa: B023
             )
             print(f"intervals, causal {causal!s:5}, dropout {dropout}: {forward:.3f} ms, backward {backward:.3f} ms")
         whole = [x.contiguous().detach().requires_grad_() for x in (q, k, v)]
@@ -73,7 +76,7 @@ def attention() -> None:
         forward = replayed(partial(theirs, *(x.detach() for x in whole)))
 
         def both() -> None:
-            torch.autograd.grad(theirs(*whole), whole, upstream)  # noqa: B023
+            torch.autograd.grad(theirs(*whole), whole, upstream.unflatten(1, (HEADS, SIZE)))  # noqa: B023
 
         both()
         spent = launched(both)

@@ -36,18 +36,22 @@ def streams(device: str, other: bool) -> tuple[Packed, Packed]:
 def compare(
     device: str, dtype: torch.dtype, tolerance: float, heads: int, size: int, causal: bool, other: bool
 ) -> None:
-    from regard.attention.layouts import attend_intervals
-
     queries, keys = streams(device, other)
     pattern: PackedPattern = queries.pattern(keys, causal)
-    bounds = (pattern.lo, pattern.hi, pattern.first, pattern.last)
-    # One matrix holds queries, keys and values, as a fused projection leaves them: rows are not contiguous.
-    fused = torch.randn(len(queries.rows), 3 * heads * size, device=device, dtype=dtype)
-    q, k, v = (x.unflatten(-1, (heads, size)).detach().requires_grad_() for x in fused.chunk(3, dim=-1))
+    # One matrix holds queries, keys and values, or keys and values, as a product for all of them leaves them.
+    width = heads * size
+    stacked = torch.randn(len(queries.rows), 3 * width, device=device, dtype=dtype)
+    q, k, v = (x.unflatten(-1, (heads, size)).detach().requires_grad_() for x in stacked.chunk(3, dim=-1))
+    rows: list[Tensor] = [stacked.requires_grad_()]
     if other:
         k, v = (torch.randn_like(x).requires_grad_() for x in (k, v))
-    out = attend_intervals(q, k, v, bounds, 0.0)
+        rows = [q.flatten(1).detach(), torch.cat([k.flatten(1), v.flatten(1)], 1).detach()]
+        rows = [tensor.requires_grad_() for tensor in rows]
+    out = pattern.attend_stacked([x.flatten(1) for x in (q, k, v)], heads, 0.0).unflatten(1, (heads, size))
     upstream = torch.randn_like(out)
+    again = pattern.attend_stacked(rows, heads, 0.0)
+    assert torch.equal(again, out.flatten(1))
+    together = torch.cat(torch.autograd.grad(again, rows, upstream.flatten(1)), 1)
     places = torch.arange(len(k), device=device)
     mask = (pattern.lo[:, None] <= places) & (places < pattern.hi[:, None])
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
@@ -56,6 +60,7 @@ def compare(
     )
     found = [out, *torch.autograd.grad(out, (q, k, v), upstream)]
     wanted = [expected, *torch.autograd.grad(expected, exact, upstream.double())]
+    assert torch.equal(together, torch.cat([gradient.flatten(1) for gradient in found[1:]], 1))
     for one, another in zip(found, wanted, strict=True):
         torch.testing.assert_close(one.double(), another, atol=tolerance, rtol=tolerance)
     assert not bool(out[-5:].any()), "what fills a stream up sees nothing"
@@ -71,7 +76,7 @@ def dropout_is_drawn_alike_forward_and_backward(device: str) -> None:
     q, k, v = (torch.randn(len(queries.rows), 1, 16, device=device, requires_grad=True) for _ in range(3))
 
     def out(v: Tensor, rate: float = 0.4) -> Tensor:
-        return interval_attention(q, k, v, *bounds, seed, rate)[0]
+        return interval_attention([x.flatten(1) for x in (q, k, v)], 1, *bounds, seed, rate)[0]
 
     upstream = torch.randn(out(v).shape, device=device)
     (gradient,) = torch.autograd.grad(out(v), v, upstream)

@@ -132,8 +132,6 @@ def test_dropout_falls_on_the_weights() -> None:
 
 def kernel_is_the_equation(device: str) -> None:
     """The interval kernel where the intervals are windows, with its gradients."""
-    from regard.attention.layouts import attend_intervals
-
     lengths = torch.tensor([70, 3, 1, 41])
     padded = Padded(lengths, 70)
     for causal in (False, True):
@@ -142,7 +140,7 @@ def kernel_is_the_equation(device: str) -> None:
         assert isinstance(stream, Packed)
         stream = Packed(stream.offsets.to(device), stream.rows.to(device), stream.positions.to(device))
         pattern = stream.pattern(stream, causal, window=9)
-        out = attend_intervals(q, k, v, (pattern.lo, pattern.hi, pattern.first, pattern.last), 0.0)
+        out = pattern.attend_stacked([x.flatten(1) for x in (q, k, v)], q.size(1), 0.0).view_as(q)
         places = torch.arange(len(q), device=device)
         mask = (pattern.lo[:, None] <= places) & (places < pattern.hi[:, None])
         exact = [x.detach().double().requires_grad_() for x in (q, k, v)]

@@ -18,13 +18,21 @@ The dropout mask is a hash(seed, head, i, j), so that backward computes the same
 N queries, M keys, H heads, K head size.
 """
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-# Rows of a tile and keys of a step, for a head size up to 64; larger heads take half.
-ROWS, KEYS = 64, 32
+# Launch parameters for heads up to 64; larger heads have half the rows and columns in a tile.
+QUERIES = dict(BLOCK=64, STEP=32, num_warps=4, num_stages=3)
+KEYS, KEYS_DROPPED = (
+    dict(BLOCK=32, STEP=32, num_warps=2, num_stages=1),
+    dict(BLOCK=32, STEP=64, num_warps=4, num_stages=2),
+)
+STACKED = {1: 3, 2: 2}
+"""Tensors in the last of one or two stacked inputs: queries, keys and values; or keys and values beside the queries."""
 
 
 @triton.jit
@@ -35,7 +43,7 @@ def _scores(q, k, keys, lo, hi, scale, precision: tl.constexpr):
 
 
 @triton.jit
-def _mixed(x):
+def _hash(x):
     """Hash of a 32-bit number (Wellons 2018, lowbias32)."""
     x = (x ^ (x >> 16)) * 0x7FEB352D
     x = (x ^ (x >> 15)) * 0x846CA68B
@@ -43,16 +51,20 @@ def _mixed(x):
 
 
 @triton.jit
-def _kept(seed, head, rows, keys, dropout):
-    """1 / (1 - dropout) where a weight is kept, 0 where it is dropped.
+def row_hash(seed, head, rows):
+    """A hash of seed, head and row; there are few rows, so a good one costs little."""
+    mixed = _hash(seed.to(tl.uint32)) ^ (seed >> 32).to(tl.uint32)
+    return _hash(_hash(mixed + head) + rows.to(tl.uint32))
 
-    Seed, head and row are hashed first, which costs little because there are few of them; only the last hash, of row
-    and key, is computed for every weight.
+
+@triton.jit
+def is_kept(row_hashes, columns, dropout):
+    """False for elements (rows, columns) that dropout sets to zero: a hash of row and column is below dropout 2^32.
+
+    It is computed for every element, so it is short: both hashes are good, and two products mix them.
     """
-    mixed = _mixed(seed.to(tl.uint32)) ^ (seed >> 32).to(tl.uint32)
-    row = _mixed(_mixed(mixed + head.to(tl.uint32)) + rows.to(tl.uint32))
-    number = _mixed(row[:, None] + keys.to(tl.uint32)[None, :] * 0x9E3779B1)
-    return tl.where(number.to(tl.float32) >= dropout * 4294967296.0, 1.0 / (1.0 - dropout), 0.0)
+    x = (row_hashes[:, None] ^ _hash(columns.to(tl.uint32))[None, :]) * 0x7FEB352D
+    return (x ^ (x >> 15)) * 0x846CA68B >= tl.cast(dropout * 4294967296.0, tl.uint32)
 
 
 @triton.jit
@@ -80,7 +92,7 @@ def _forward(
     inside = rows < num_queries
     lo, hi = tl.load(LO + rows, mask=inside, other=num_keys), tl.load(HI + rows, mask=inside, other=0)
     q = _load(Q + head * q_head, rows, q_row, columns, inside, K)
-    seed = tl.load(SEED) if DROP else 0
+    hashes = row_hash(tl.load(SEED), head.to(tl.uint32), rows) if DROP else 0
     top = tl.full([BLOCK], float("-inf"), tl.float32)  # the largest score so far
     total = tl.zeros([BLOCK], tl.float32)
     out = tl.zeros([BLOCK, WIDTH], tl.float32)
@@ -95,11 +107,11 @@ def _forward(
         shrink = tl.exp(top - known)
         total = total * shrink + tl.sum(p, 1)
         if DROP:
-            p = p * _kept(seed, head, rows, keys, dropout)
+            p = tl.where(is_kept(hashes, keys, dropout), p, 0.0)
         out = out * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
         top = new_top
     seen = total > 0
-    out = tl.where(seen[:, None], out / tl.where(seen, total, 1.0)[:, None], 0.0)
+    out = tl.where(seen[:, None], out / (tl.where(seen, total, 1.0) * (1.0 - dropout))[:, None], 0.0)
     stride = tl.num_programs(1) * K
     _store(OUT + head * K, rows, stride, columns, inside, out.to(OUT.dtype.element_ty), K)
     lse = tl.where(seen, top + tl.log(tl.where(seen, total, 1.0)), float("inf"))  # no keys: exp(s - inf) = 0
@@ -108,9 +120,9 @@ def _forward(
 
 @triton.jit
 def _backward_queries(
-    Q, KEY, VALUE, LO, HI, OUT, LSE, SEED, GRAD, DELTA, DQ, q_row, q_head, k_row, k_head, v_row, v_head, num_queries,
-    num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr,
-    DROP: tl.constexpr, PRECISION: tl.constexpr,
+    Q, KEY, VALUE, LO, HI, OUT, LSE, SEED, GRAD, DELTA, DQ, dq_row, q_row, q_head, k_row, k_head, v_row, v_head,
+    num_queries, num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    STEP: tl.constexpr, DROP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dq_i = sum_j ds_ij k_j / sqrt(K),  ds_ij = p_ij (do_i v_j - delta_i),  delta_i = do_i o_i."""
     head = tl.program_id(1)
@@ -124,7 +136,7 @@ def _backward_queries(
     delta = tl.sum(out.to(tl.float32) * grad.to(tl.float32), 1)
     tl.store(DELTA + head * num_queries + rows, delta, mask=inside)
     lse = tl.load(LSE + head * num_queries + rows, mask=inside, other=float("inf"))
-    seed = tl.load(SEED) if DROP else 0
+    hashes = row_hash(tl.load(SEED), head.to(tl.uint32), rows) if DROP else 0
     dq = tl.zeros([BLOCK, WIDTH], tl.float32)
     for first in range(tl.min(lo), tl.max(hi), STEP):
         keys = first + tl.arange(0, STEP)
@@ -133,16 +145,16 @@ def _backward_queries(
         p = tl.exp(_scores(q, k, keys, lo, hi, scale, PRECISION) - lse[:, None])
         dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
         if DROP:
-            dp = dp * _kept(seed, head, rows, keys, dropout)
+            dp = tl.where(is_kept(hashes, keys, dropout), dp * (1.0 / (1.0 - dropout)), 0.0)
         ds = p * (dp - delta[:, None])
         dq += tl.dot(ds.to(k.dtype), k, input_precision=PRECISION)
-    _store(DQ + head * K, rows, stride, columns, inside, (dq * scale).to(DQ.dtype.element_ty), K)
+    _store(DQ + head * K, rows, dq_row, columns, inside, (dq * scale).to(DQ.dtype.element_ty), K)
 
 
 @triton.jit
 def _backward_keys(
-    Q, KEY, VALUE, LO, HI, FROM, TO, LSE, SEED, GRAD, DELTA, DK, DV, q_row, q_head, k_row, k_head, v_row, v_head,
-    num_queries, num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    Q, KEY, VALUE, LO, HI, FROM, TO, LSE, SEED, GRAD, DELTA, DK, DV, dk_row, dv_row, q_row, q_head, k_row, k_head,
+    v_row, v_head, num_queries, num_keys, scale, dropout, K: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
     STEP: tl.constexpr, DROP: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """dv_j = sum_i p_ij do_i,  dk_j = sum_i ds_ij q_i / sqrt(K), over the queries [from_j, to_j) of key j."""
@@ -169,80 +181,93 @@ def _backward_keys(
         dp = tl.dot(grad, tl.trans(v), input_precision=PRECISION)
         dropped = p
         if DROP:
-            kept = _kept(seed, head, rows, keys, dropout)
-            dropped, dp = p * kept, dp * kept
+            kept = is_kept(row_hash(seed, head.to(tl.uint32), rows), keys, dropout)
+            dropped = tl.where(kept, p * (1.0 / (1.0 - dropout)), 0.0)
+            dp = tl.where(kept, dp * (1.0 / (1.0 - dropout)), 0.0)
         ds = p * (dp - delta[:, None])
         dv += tl.dot(tl.trans(dropped.to(grad.dtype)), grad, input_precision=PRECISION)
         dk += tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision=PRECISION)
-    _store(DK + head * K, keys, stride, columns, inside, (dk * scale).to(DK.dtype.element_ty), K)
-    _store(DV + head * K, keys, stride, columns, inside, dv.to(DV.dtype.element_ty), K)
+    _store(DK + head * K, keys, dk_row, columns, inside, (dk * scale).to(DK.dtype.element_ty), K)
+    _store(DV + head * K, keys, dv_row, columns, inside, dv.to(DV.dtype.element_ty), K)
 
 
-def _arguments(q: Tensor, k: Tensor, v: Tensor, dropout: float) -> dict[str, object]:
+def _arguments(q: Tensor, k: Tensor, v: Tensor, dropout: float, launch: dict[str, int]) -> dict[str, object]:
     """Arguments of all three kernels; the last dimension of q, k and v must be contiguous, the others need not."""
     width = max(16, triton.next_power_of_2(q.size(-1)))
-    return dict(
+    half = 1 if width <= 64 else 2
+    return launch | dict(
         q_row=q.stride(0), q_head=q.stride(1), k_row=k.stride(0), k_head=k.stride(1), v_row=v.stride(0),
         v_head=v.stride(1), num_queries=q.size(0), num_keys=k.size(0), scale=q.size(-1) ** -0.5, dropout=dropout,
-        K=q.size(-1), WIDTH=width, BLOCK=ROWS if width <= 64 else ROWS // 2, STEP=KEYS if width <= 64 else KEYS // 2,
+        K=q.size(-1), WIDTH=width, BLOCK=launch["BLOCK"] // half, STEP=launch["STEP"] // half,
         DROP=dropout > 0, PRECISION="ieee" if q.dtype == torch.float32 else "tf32",
     )  # fmt: skip
 
 
+def _split(tensors: Sequence[Tensor], heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values (*, H, K) in rows of (q, k, v); of q and (k, v); or of q, k and v by themselves."""
+    *alone, last = tensors
+    parts = last.unflatten(1, (STACKED.get(len(tensors), 1), heads, -1)).unbind(1)
+    return *(tensor.unflatten(1, (heads, -1)) for tensor in alone), *parts
+
+
 @torch.library.custom_op("regard::interval_attention", mutates_args=())
 def interval_attention(
-    q: Tensor, k: Tensor, v: Tensor, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor, dropout: float
-) -> tuple[Tensor, Tensor]:
-    """q (N, H, K) over k, v (M, H, K); lo, hi (N,) the keys of each query and first, last (M,) the queries of
-    each key, all int32; seed one int64 -> output (N, H, K) and log-sum-exp of the scores (H, N)."""
-    out = q.new_empty(q.shape)
-    lse = torch.empty(q.size(1), q.size(0), dtype=torch.float32, device=q.device)
-    arguments = _arguments(q, k, v, dropout)
-    grid = (triton.cdiv(q.size(0), arguments["BLOCK"]), q.size(1))
-    _forward[grid](q, k, v, lo, hi, out, lse, seed, **arguments)
+    tensors: Sequence[Tensor], heads: int, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """q (N, H K) over k, v (M, H K), in rows as `_split` reads them; lo, hi (N,) the keys of each query and first, last
+    (M,) the queries of each key, all int32; seed one int64 -> output (N, H K) and log-sum-exp of the scores (H, N)."""
+    q, k, v = _split(tensors, heads)
+    out = q.new_empty(q.size(0), heads * q.size(2))
+    lse = torch.empty(heads, q.size(0), dtype=torch.float32, device=q.device)
+    arguments = _arguments(q, k, v, dropout, QUERIES)
+    _forward[(triton.cdiv(q.size(0), arguments["BLOCK"]), heads)](q, k, v, lo, hi, out, lse, seed, **arguments)
     return out, lse
 
 
 @interval_attention.register_fake
-def _(q, k, v, lo, hi, first, last, seed, dropout):
-    return q.new_empty(q.shape), q.new_empty(q.size(1), q.size(0), dtype=torch.float32)
+def _(tensors, heads, lo, hi, first, last, seed, dropout):
+    columns = tensors[0].size(1) // (STACKED[1] if len(tensors) == 1 else 1)
+    rows = tensors[0].size(0)
+    return tensors[0].new_empty(rows, columns), tensors[0].new_empty(heads, rows, dtype=torch.float32)
 
 
 @torch.library.custom_op("regard::interval_attention_backward", mutates_args=())
 def interval_attention_backward(
-    q: Tensor, k: Tensor, v: Tensor, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor, dropout: float,
-    out: Tensor, lse: Tensor, grad: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of q, k and v."""
-    grad = grad.contiguous()
-    dq, dk, dv = (x.new_empty(x.shape) for x in (q, k, v))
-    delta = torch.empty_like(lse)
-    arguments = _arguments(q, k, v, dropout)
-    block, heads = arguments["BLOCK"], q.size(1)
-    _backward_queries[(triton.cdiv(q.size(0), block), heads)](
-        q, k, v, lo, hi, out, lse, seed, grad, delta, dq, **arguments
+    tensors: Sequence[Tensor], heads: int, lo: Tensor, hi: Tensor, first: Tensor, last: Tensor, seed: Tensor,
+    dropout: float, out: Tensor, lse: Tensor, grad: Tensor,
+) -> list[Tensor]:  # fmt: skip
+    """The gradients of the tensors, in the same rows: no concatenation follows."""
+    gradients = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+    (q, k, v), (dq, dk, dv) = _split(tensors, heads), _split(gradients, heads)
+    grad, delta = grad.contiguous(), torch.empty_like(lse)
+    arguments = _arguments(q, k, v, dropout, QUERIES)
+    _backward_queries[(triton.cdiv(q.size(0), arguments["BLOCK"]), heads)](
+        q, k, v, lo, hi, out, lse, seed, grad, delta, dq, dq.stride(0), **arguments
     )
-    _backward_keys[(triton.cdiv(k.size(0), block), heads)](
-        q, k, v, lo, hi, first, last, lse, seed, grad, delta, dk, dv, **arguments
+    arguments = _arguments(q, k, v, dropout, KEYS)
+    _backward_keys[(triton.cdiv(k.size(0), arguments["BLOCK"]), heads)](
+        q, k, v, lo, hi, first, last, lse, seed, grad, delta, dk, dv, dk.stride(0), dv.stride(0), **arguments
     )
-    return dq, dk, dv
+    return gradients
 
 
 @interval_attention_backward.register_fake
-def _(q, k, v, lo, hi, first, last, seed, dropout, out, lse, grad):
-    return tuple(x.new_empty(x.shape) for x in (q, k, v))
+def _(tensors, heads, lo, hi, first, last, seed, dropout, out, lse, grad):
+    return [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
 
 
 def _remember(ctx, inputs, output):
-    *tensors, ctx.dropout = inputs
-    ctx.save_for_backward(*tensors, *output)
+    tensors, ctx.heads, *others, ctx.dropout = inputs
+    ctx.save_for_backward(*tensors, *others, *output)
+    ctx.count = len(tensors)
     ctx.mark_non_differentiable(output[1])
 
 
 def _differentiate(ctx, grad, _):
-    *inputs, out, lse = ctx.saved_tensors
-    gradients = interval_attention_backward(*inputs, ctx.dropout, out, lse, grad)
-    return (*gradients, None, None, None, None, None, None)
+    tensors, (*others, out, lse) = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
+    gradients = interval_attention_backward(list(tensors), ctx.heads, *others, ctx.dropout, out, lse, grad)
+    return gradients, None, None, None, None, None, None, None
 
 
 interval_attention.register_autograd(_differentiate, setup_context=_remember)

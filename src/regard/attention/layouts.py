@@ -14,6 +14,7 @@ B sentences, T queries, S keys, H heads, K head size, N packed tokens.
 Queries, keys, values and outputs are token by token, (B, T, H, K) or (N, H, K).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -192,24 +193,21 @@ class PackedPattern:
         self, q: Tensor, k: Tensor, v: Tensor, dropout: float, function: AttentionFunction | None = None
     ) -> Tensor:
         if q.is_cuda and function is None:
-            return attend_intervals(q, k, v, (self.lo, self.hi, self.first, self.last), dropout)
+            return self.attend_stacked([x.flatten(1) for x in (q, k, v)], q.size(1), dropout).view_as(q)
         indices = torch.arange(len(k), device=k.device)
         mask = (self.lo[:, None] <= indices) & (indices < self.hi[:, None])  # (N, M)
         distances = self.keys.positions - self.queries.positions[:, None]
         q, k, v = (x.transpose(0, 1) for x in (q, k, v))  # (N, H, K) -> (H, N, K)
         return (function or scaled_dot_attention)(q, k, v, distances, mask, dropout)[0].transpose(0, 1)
 
+    def attend_stacked(self, tensors: Sequence[Tensor], heads: int, dropout: float) -> Tensor:
+        """Attention on a GPU, in memory linear in the stream -> (N, H K): of (q, k, v) in the rows of one tensor, as a
+        product for all three leaves them; of q and (k, v); or of q, k and v (N, H K)."""
+        from regard.attention.intervals import interval_attention
 
-def attend_intervals(
-    q: Tensor, k: Tensor, v: Tensor, bounds: tuple[Tensor, Tensor, Tensor, Tensor], dropout: float
-) -> Tensor:
-    """Attention over intervals on a GPU, in memory linear in the stream."""
-    from regard.attention.intervals import interval_attention
-
-    seed = (
-        torch.randint(2**62, (1,), device=q.device) if dropout else torch.zeros(1, dtype=torch.int64, device=q.device)
-    )
-    return interval_attention(q, k, v, *bounds, seed, dropout)[0]
+        device, bounds = self.lo.device, (self.lo, self.hi, self.first, self.last)
+        seed = torch.randint(2**62, (1,), device=device) if dropout else self.lo.new_zeros(1, dtype=torch.int64)
+        return interval_attention(tensors, heads, *bounds, seed, dropout)[0]
 
 
 @dataclass(frozen=True)

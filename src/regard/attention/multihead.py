@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import KVCache
-from regard.attention.layouts import AttentionPattern
+from regard.attention.layouts import AttentionPattern, PackedPattern
 from regard.attention.scored_attention import ScoredAttention
 
 Rotation = Callable[[Tensor, Tensor], Tensor]
@@ -29,11 +29,11 @@ def unrotated(x: Tensor, positions: Tensor) -> Tensor:
     return x
 
 
-def stacked(x: Tensor, *linears: nn.Linear) -> tuple[Tensor, ...]:
-    """Several linear maps of the same x as one matrix product: their matrices are concatenated."""
+def stacked(x: Tensor, *linears: nn.Linear) -> Tensor:
+    """Several linear maps of the same x as one matrix product, (*, D) -> their outputs in one row."""
     weight = torch.cat([linear.weight for linear in linears])
     biases = tuple(linear.bias for linear in linears if linear.bias is not None)  # all of them, or none
-    return F.linear(x, weight, torch.cat(biases) if biases else None).chunk(len(linears), dim=-1)
+    return F.linear(x, weight, torch.cat(biases) if biases else None)
 
 
 class MultiHeadAttention(nn.Module):
@@ -61,6 +61,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"d_model {d_model} does not divide into {num_heads} heads")
         self.num_heads, self.head_dim = num_heads, head_dim or d_model // num_heads
         self.dropout, self.rotate, self.scored_attention = dropout, rotate, scored_attention
+        self.is_plain = rotate is unrotated and scored_attention is None
         inner = self.num_heads * self.head_dim
         self.query = nn.Linear(d_model, inner, bias)
         self.key = self.query if share_qk else nn.Linear(d_model, inner, bias)
@@ -70,9 +71,14 @@ class MultiHeadAttention(nn.Module):
     def forward(self, x: Tensor, memory: Tensor, pattern: AttentionPattern) -> Tensor:
         """Attention of x (*, D) to memory (*, D) -> (*, D)."""
         if x is memory:
-            q, k, v = stacked(x, self.query, self.key, self.value)
+            products = [stacked(x, self.query, self.key, self.value)]
         else:
-            q, (k, v) = self.query(x), stacked(memory, self.key, self.value)
+            products = [self.query(x), stacked(memory, self.key, self.value)]
+        if isinstance(pattern, PackedPattern) and x.is_cuda and self.is_plain:
+            dropout = self.dropout if self.training else 0.0
+            return self.output(pattern.attend_stacked(products, self.num_heads, dropout))
+        *first, last = products
+        q, k, v = (*first, *last.chunk(4 - len(products), dim=-1))
         q = self.rotate(self.heads(q), pattern.queries.positions)
         return self._attend(q, self._keys(k, pattern.keys.positions), self.heads(v), pattern)
 
