@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.attention.cache import KVCache
 from regard.attention.layouts import AttentionPattern, Layout
 from regard.attention.multihead import MultiHeadAttention, NoAttention
+from regard.kernels import kernels_available
 from regard.layers.experts import MixtureOfExperts
 from regard.layers.residual import NoSublayer, Residual
 from regard.layers.ssru import SSRU, SSRUState
@@ -55,8 +56,13 @@ class FeedForward(nn.Module):
         self.fc2 = nn.Linear(d_ff, d_model, bias)
         self.dropout = nn.Dropout(dropout)
         self.activation = activation
+        self.has_kernels = bias and not dropout and activation in (F.relu, F.gelu) and kernels_available()
 
     def forward(self, x: Tensor, layout: Layout | None = None) -> Tensor:
+        if self.has_kernels and self.training and x.is_cuda:
+            from regard.layers.row_kernels import linear_activation
+
+            return self.fc2(linear_activation(x, self.fc1, self.activation is F.relu))
         return self.fc2(self.dropout(self.activation(self.fc1(x))))
 
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from regard.attention.layouts import Layout
-from regard.layers.norms import NoNorm
+from regard.kernels import kernels_available
+from regard.layers.norms import LayerNorm, NoNorm
 
 
 class Residual(nn.Module, ABC):
@@ -29,6 +30,7 @@ class Residual(nn.Module, ABC):
         super().__init__()
         self.norm = norm
         self.dropout = nn.Dropout(dropout)
+        self.has_kernels = type(norm) is LayerNorm and kernels_available()
 
     @abstractmethod
     def pre(self, x: Tensor, layout: Layout | None = None) -> Tensor:
@@ -43,6 +45,10 @@ class Residual(nn.Module, ABC):
     def final(norm: Callable[[], nn.Module]) -> nn.Module:
         """The norm at the top of the stack; `norm` builds one."""
 
+    def is_fused(self, x: Tensor) -> bool:
+        """True if the kernels in row_kernels.py compute this: in training on a GPU, with a layer norm."""
+        return self.has_kernels and self.training and x.is_cuda
+
 
 class PostNorm(Residual):
     """The paper's order: add, then normalise."""
@@ -51,6 +57,10 @@ class PostNorm(Residual):
         return x
 
     def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
+        if self.is_fused(x):
+            from regard.layers.row_kernels import add_norm
+
+            return add_norm(x, y, self.norm, self.dropout.p)
         return self.norm(x + self.dropout(y), layout).to(y.dtype)  # in bf16 if y is: half the memory traffic
 
     @staticmethod
@@ -62,9 +72,17 @@ class PreNorm(Residual):
     """The later order: normalise, then add."""
 
     def pre(self, x: Tensor, layout: Layout | None = None) -> Tensor:
+        if self.is_fused(x):
+            from regard.layers.row_kernels import add_norm
+
+            return add_norm(x, None, self.norm, 0.0)
         return self.norm(x, layout)
 
     def post(self, x: Tensor, y: Tensor, layout: Layout | None = None) -> Tensor:
+        if self.is_fused(x) and self.dropout.p:
+            from regard.layers.row_kernels import dropped_sum
+
+            return dropped_sum(x, y, self.dropout.p)
         return x + self.dropout(y)
 
     @staticmethod
