@@ -77,9 +77,15 @@ class Sinusoidal(Positions):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
+        self.table: Tensor | None = None
 
     def forward(self, positions: Tensor) -> Tensor:
-        return sinusoid(positions, self.d_model)
+        if not (self.training and positions.is_cuda and positions.numel() > 1):
+            return sinusoid(positions, self.d_model)
+        # Training on a GPU reads them from a table. A batch has no position at or beyond its number of tokens.
+        if self.table is None or len(self.table) < positions.numel():
+            self.table = sinusoid(torch.arange(positions.numel(), device=positions.device), self.d_model)
+        return F.embedding(positions, self.table)
 
 
 class Learned(Positions):

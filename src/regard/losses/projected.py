@@ -91,9 +91,8 @@ class Projected(torch.autograd.Function):
                 z = F.linear(h, weight)
                 sums += visit(z[..., :vocabulary], y)
                 if differentiable:
-                    out.copy_(z @ weight)
-                    flat, before = z.flatten(0, 1).T, h.flatten(0, 1)
-                    dw.addmm_(flat, before) if dw.dtype == z.dtype else dw.add_(flat @ before)
+                    torch.mm(z[0], weight, out=out[0]) if len(z) == 1 else out.copy_(z @ weight)
+                    _add_product(dw, z.flatten(0, 1).T, h.flatten(0, 1))
         ctx.save_for_backward(dh, dw[:vocabulary])
         return sums
 
@@ -102,6 +101,16 @@ class Projected(torch.autograd.Function):
         dh, dw = ctx.saved_tensors
         scale = gradients[0][0]  # of the objective; the likelihood has no gradient
         return dh * scale.to(dh.dtype), dw * scale, None, None, None
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """total += a b, summed in total's type, which may be wider."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b)
+    elif a.is_cuda:
+        torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
+    else:
+        total.add_(a @ b)
 
 
 def smoothed(z: Tensor, labels: Tensor, smoothing: float, ignore: int) -> Tensor:
