@@ -1,6 +1,7 @@
 """Checks of the kernels of the device engine; test_device_kernels.py runs this file with triton's interpreter."""
 
 import torch
+import torch.nn.functional as F
 from tests.interpreted import patch_interpreter
 from torch import Tensor, nn
 
@@ -11,6 +12,7 @@ from regard.engines.device_kernels import DeviceSourceKV, Kernels, SelfKV, Torch
 from regard.engines.device_kernels_triton import TritonKernels
 from regard.engines.device_search import BeamSlots, GreedySlots, SearchSlots
 from regard.engines.device_search_triton import TritonBeamSlots, TritonGreedySlots
+from regard.layers.embeddings import TokenEmbedding
 
 PLAIN: Kernels = TorchKernels()
 FUSED: Kernels = TritonKernels()
@@ -61,6 +63,23 @@ def cross_attention() -> None:
         keys, values = randn(2, slots, source, heads, size)
         memory = DeviceSourceKV(keys, values, torch.randint(1, source + 1, (slots,)))
         torch.testing.assert_close(PLAIN.cross_attention(q, memory), FUSED.cross_attention(q, memory))
+
+
+def linear() -> None:
+    """Few and many rows, widths that do and do not fill a block, rows of a wider matrix, with and without relu."""
+    for rows, size, columns in ((1, 16, 12), (3, 24, 7), (4, 40, 33), (9, 16, 5)):
+        x, weight, bias = randn(rows, 2 * size)[:, :size], randn(columns, size), randn(columns)
+        for activation in (None, F.relu, F.gelu):
+            one, other = (each.linear(x, weight, bias, activation) for each in (PLAIN, FUSED))
+            torch.testing.assert_close(one, other)
+
+
+def embed() -> None:
+    for dtype in (torch.float32, torch.float16):
+        embedding, positions = TokenEmbedding(11, 24).to(dtype).requires_grad_(False), randn(9, 24).to(dtype)
+        tokens, position = torch.randint(11, (3, 2)), torch.tensor([0, 8, 5])
+        one, other = (each.embed(tokens, position, embedding, positions) for each in (PLAIN, FUSED))
+        torch.testing.assert_close(one, other)
 
 
 def add_norm() -> None:
@@ -131,7 +150,7 @@ def beam() -> None:
         follow(*(each(shape, rules, PLAIN, device, nbest) for each in (BeamSlots, TritonBeamSlots)), steps=11)
 
 
-CHECKS = (top_k, self_attention, cross_attention, add_norm, copy_parents, greedy, beam)
+CHECKS = (top_k, self_attention, cross_attention, linear, embed, add_norm, copy_parents, greedy, beam)
 
 if __name__ == "__main__":
     patch_interpreter()

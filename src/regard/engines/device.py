@@ -74,16 +74,7 @@ class DecodingGraphStep:
     """A step captured as a CUDA graph; `done` is copied to the host while the next step runs."""
 
     def __init__(self, step: Callable[[], None], done: Tensor) -> None:
-        self.done = done
-        warmup = torch.cuda.Stream(done.device)
-        warmup.wait_stream(torch.cuda.current_stream(done.device))
-        with torch.cuda.stream(warmup):
-            for _ in range(3):  # compiles kernels and initialises libraries, which a capture cannot contain
-                step()
-        torch.cuda.current_stream(done.device).wait_stream(warmup)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):  # other threads may use the GPU
-            step()
+        self.done, self.graph = done, capture(step, done.device)
         copies = [torch.empty(done.shape, dtype=done.dtype, pin_memory=True) for _ in range(LOOKAHEAD + 2)]
         self.copies = deque((copy, torch.cuda.Event()) for copy in copies)
 
@@ -97,6 +88,20 @@ class DecodingGraphStep:
         return DoneFlags(copy, copied)
 
 
+def capture(work: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph:
+    """Capture what `work` launches; it must be allowed to run several times."""
+    warmup = torch.cuda.Stream(device)
+    warmup.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(warmup):
+        for _ in range(3):  # compiles kernels and initialises libraries, which a capture cannot contain
+            work()
+    torch.cuda.current_stream(device).wait_stream(warmup)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may use the GPU
+        work()
+    return graph
+
+
 class SlotBatch:
     """Slots of one shape for one search, and the step that advances all of them."""
 
@@ -104,6 +109,9 @@ class SlotBatch:
         self.decoder, self.search, self.shape = decoder, search, decoder.shape
         self.device = search.done.device
         self.step = (DecodingGraphStep if self.device.type == "cuda" else DecodingStep)(self._step, search.done)
+        # Slot, maximum length, number of tokens and tokens of one sentence, and the graph that reads them.
+        self.sentence = torch.zeros(3 + self.shape.source, dtype=torch.int64, device=self.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
 
     def _step(self) -> None:
         """Everything between two tokens. The operations do not depend on the values of the tensors."""
@@ -113,10 +121,26 @@ class SlotBatch:
             self.decoder.reorder(parents, position)
 
     def prefill(self, slots: Sequence[int], request: DecodingRequest) -> None:
-        """Encode the sources and start their sentences in these slots."""
+        """Encode the sources and start their sentences in these slots; one sentence by a graph, without waiting."""
+        if len(slots) == 1:
+            (source,), (limit,) = request.sources, request.max_new_tokens
+            sentence = np.zeros(len(self.sentence))
+            sentence[: 3 + len(source)] = [slots[0], limit, len(source), *source]
+            self.sentence.copy_(self._send(sentence))
+            if self.graph is None and self.device.type == "cuda":
+                self.graph = capture(self._prefill_one, self.device)
+            self._prefill_one() if self.graph is None else self.graph.replay()
+            return
         indices = self._send(np.array(slots))
-        self.decoder.prefill(indices, self._padded(request.sources))
-        self.search.prefill(indices, self._send(np.array(request.max_new_tokens)))
+        self._prefill(indices, self._send(np.array(request.max_new_tokens)), self._padded(request.sources))
+
+    def _prefill_one(self) -> None:
+        slot, limit, length, ids = self.sentence.split([1, 1, 1, self.shape.source])
+        self._prefill(slot, limit, Padded.of(ids[None], length))
+
+    def _prefill(self, slots: Tensor, max_new_tokens: Tensor, src: Tokens) -> None:
+        self.decoder.prefill(slots, src)
+        self.search.prefill(slots, max_new_tokens)
 
     def collect(self, slots: Sequence[int]) -> HypothesisBatch:
         """The hypotheses of these slots, still on the device."""

@@ -14,12 +14,11 @@ Shapes: B slots, W hypotheses a slot, N = B W rows, S source, T target, D model,
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.layouts import Padded, Tokens
 from regard.engines.device_kernels import DeviceSourceKV, Kernels, SelfKV
-from regard.layers.blocks import DecoderLayer
+from regard.layers.blocks import Activation, DecoderLayer
 from regard.layers.residual import PreNorm
 from regard.models.transformer import Transformer
 
@@ -126,7 +125,7 @@ class SlotDecoder:
 
     def step(self, tokens: Tensor, position: Tensor) -> Tensor:
         """Newest tokens (B, W) at `position` (B,) of their slots -> logits (N, V) of the next tokens."""
-        x = (self.model.tgt_embedding(tokens) + self.positions[position][:, None]).flatten(0, 1)  # (N, D)
+        x = self.kernels.embed(tokens, position, self.model.tgt_embedding, self.positions)  # (N, D)
         z = self.decoder.first(x)
         for fused, self_kv, source_kv in zip(self.decoder.layers, self.self_kv, self.source_kv, strict=True):
             past = SelfKV(*self_kv, self.beam_ancestry, position)
@@ -138,13 +137,19 @@ class SlotDecoder:
     ) -> tuple[Tensor, Tensor]:
         """x (N, D) is the residual stream, z (N, D) the input of the next sublayer."""
         layer, (after_attention, after_cross_attention, after_feedforward) = fused.layer, fused.norms
-        q, k, v = (self._heads(y) for y in F.linear(z, fused.weight, fused.bias).chunk(3, dim=-1))
-        q, k = (layer.attention.rotate(y, past.position[:, None]) for y in (q, k))
-        y = layer.attention.output(self.kernels.self_attention(q, k, v, past).reshape(x.shape))
+        attention, cross_attention, feedforward = layer.attention, layer.cross_attention, layer.feedforward
+        q, k, v = (self._heads(y) for y in self.kernels.linear(z, fused.weight, fused.bias).chunk(3, dim=-1))
+        q, k = (attention.rotate(y, past.position[:, None]) for y in (q, k))
+        y = self._linear(self.kernels.self_attention(q, k, v, past).reshape(x.shape), attention.output)
         x, z = self._add_norm(x, y, after_attention)
-        y = self.kernels.cross_attention(self._heads(layer.cross_attention.query(z)), source).reshape(x.shape)
-        x, z = self._add_norm(x, layer.cross_attention.output(y), after_cross_attention)
-        return self._add_norm(x, layer.feedforward(z), after_feedforward)
+        q = self._heads(self._linear(z, cross_attention.query))
+        y = self._linear(self.kernels.cross_attention(q, source).reshape(x.shape), cross_attention.output)
+        x, z = self._add_norm(x, y, after_cross_attention)
+        y = self._linear(self._linear(z, feedforward.fc1, feedforward.activation), feedforward.fc2)
+        return self._add_norm(x, y, after_feedforward)
+
+    def _linear(self, x: Tensor, linear: nn.Linear, activation: Activation | None = None) -> Tensor:
+        return self.kernels.linear(x, linear.weight, linear.bias, activation)
 
     def _add_norm(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         total, normed = self.kernels.add_norm(x, y, norm)

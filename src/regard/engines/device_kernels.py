@@ -1,4 +1,4 @@
-"""The kernels of a decoding step: attention, residual with norm, top-k, and the reordering of beams.
+"""The kernels of a decoding step: products, attention, residual with norm, top-k, and the reordering of beams.
 
 `TorchKernels` is the reference in plain torch, and the implementation for a CPU. `TritonKernels` in
 device_kernels_triton.py computes the same on a GPU with one kernel each; a test compares the two.
@@ -12,6 +12,9 @@ from typing import NamedTuple, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from regard.layers.blocks import Activation
+from regard.layers.embeddings import TokenEmbedding
 
 
 class TopK(NamedTuple):
@@ -44,7 +47,13 @@ class DeviceSourceKV(NamedTuple):
 
 
 class Kernels(Protocol):
-    """The operations of a step besides matrix products."""
+    """The operations of a step."""
+
+    def embed(self, tokens: Tensor, position: Tensor, embedding: TokenEmbedding, positions: Tensor) -> Tensor:
+        """Embed tokens (B, W), and add row `position` (B,) of the position vectors (T, D) -> (N, D)."""
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> Tensor:
+        """x (N, D) W^T + b, and its activation if there is one."""
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
         """The `count` largest of each row (N, V) except `forbidden`; the lowest index first among equals."""
@@ -64,6 +73,14 @@ class Kernels(Protocol):
 
 class TorchKernels:
     """The reference kernels, in plain torch. `Kernels` describes the methods."""
+
+    def embed(self, tokens: Tensor, position: Tensor, embedding: TokenEmbedding, positions: Tensor) -> Tensor:
+        x: Tensor = embedding(tokens) + positions[position][:, None]
+        return x.flatten(0, 1)
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> Tensor:
+        y = F.linear(x, weight, bias)
+        return y if activation is None else activation(y)
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
         logits = logits.float()

@@ -16,17 +16,21 @@ L lanes.
 
 # mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def"
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor, nn
 
 from regard.engines.device_kernels import DeviceSourceKV, SelfKV, TopK
+from regard.layers.blocks import Activation
+from regard.layers.embeddings import TokenEmbedding
 
 # Launch parameters.
-SELF_ATTENTION = dict(BLOCK=64, num_warps=4)
+SELF_ATTENTION = dict(BLOCK=64, num_warps=1, num_stages=1)
 CROSS_ATTENTION = dict(BLOCK=32, num_warps=2)
 MANY_ROWS_LAUNCH, FEW_ROWS_LAUNCH = (1024, 4), (8192, 16)  # lanes and warps: latency for few rows, throughput for many
 MANY_ROWS = 256
+FEW_ROWS, COLUMNS = 4, 4  # rows of a product that is bound by its weights, and columns of a program
 NO_CANDIDATE = tl.constexpr(-(2**63))
 INT32_MAX = tl.constexpr(0x7FFFFFFF)
 
@@ -129,6 +133,36 @@ def add_norm_kernel(x, y, weight, bias, sums, normed, size, epsilon, BLOCK: tl.c
 
 
 @triton.jit
+def few_rows_linear_kernel(
+    x, weight, bias, out, x_row, rows, size, columns,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr, RELU: tl.constexpr,
+):  # fmt: skip
+    """One program per few columns: y = x W^T + b for all rows, with every weight read once."""
+    column, d = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS), tl.arange(0, BLOCK)
+    valid = column < columns
+    weights = weight + column[:, None] * size + d[None, :]
+    w = tl.load(weights, mask=valid[:, None] & (d < size)[None, :], other=0.0).to(tl.float32)
+    shift = tl.load(bias + column, mask=valid, other=0.0).to(tl.float32)
+    for row in tl.static_range(ROWS):
+        values = tl.load(x + row * x_row + d, mask=(d < size) & (row < rows), other=0.0).to(tl.float32)
+        y = tl.sum(w * values[None, :], axis=1) + shift
+        if RELU:
+            y = tl.maximum(y, 0.0)
+        tl.store(out + row * columns + column, y.to(out.dtype.element_ty), mask=valid & (row < rows))
+
+
+@triton.jit
+def embed_kernel(tokens, position, weight, positions, out, scale, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """One program per row: the scaled embedding of a token plus the vector of its position, each rounded."""
+    row, d = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    token, place = tl.load(tokens + row), tl.load(position + row // WIDTH)
+    x = tl.load(weight + token * size + d, mask=d < size, other=0.0).to(tl.float32) * scale
+    vector = tl.load(positions + place * size + d, mask=d < size, other=0.0).to(tl.float32)
+    total = x.to(out.dtype.element_ty).to(tl.float32) + vector
+    tl.store(out + row * size + d, total.to(out.dtype.element_ty), mask=d < size)
+
+
+@triton.jit
 def copy_parents_kernel(
     table, parents, position, positions, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -166,7 +200,8 @@ def top_k_kernel(
     lane = tl.arange(0, LANES)
     maximum = tl.full([LANES], -3e38, tl.float32)
     exp_sum = tl.zeros([LANES], tl.float32)
-    best = tl.full([LANES], NO_CANDIDATE, tl.int64)
+    best_logit = tl.full([LANES], -float("inf"), tl.float32)
+    best_token = tl.full([LANES], INT32_MAX, tl.int32)
     for begin in range(0, vocabulary, LANES):
         token = begin + lane
         x = tl.load(start + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
@@ -174,7 +209,11 @@ def top_k_kernel(
         decay = tl.exp(-tl.abs(x - maximum))
         exp_sum = tl.where(x > maximum, exp_sum * decay + 1.0, exp_sum + decay)
         maximum = tl.maximum(maximum, x)
-        best = tl.maximum(best, sort_key(x, token, vocabulary, first_forbidden, second_forbidden))
+        # among equals the first token stays, also if all are minus infinity
+        is_better = (x > best_logit) | ((best_token == INT32_MAX) & (token < vocabulary))
+        is_better = is_better & (token != first_forbidden) & (token != second_forbidden)
+        best_logit, best_token = tl.where(is_better, x, best_logit), tl.where(is_better, token, best_token)
+    best = sort_key(best_logit, best_token, vocabulary, first_forbidden, second_forbidden)
     row_maximum = tl.max(maximum, axis=0)
     tl.store(log_z + row, row_maximum + tl.log(tl.sum(exp_sum * tl.exp(maximum - row_maximum), axis=0)))
     for rank in range(COUNT):
@@ -195,6 +234,29 @@ def top_k_kernel(
 
 class TritonKernels:
     """`Kernels` in Triton. Every method launches one kernel and does not wait for it."""
+
+    def embed(self, tokens: Tensor, position: Tensor, embedding: TokenEmbedding, positions: Tensor) -> Tensor:
+        rows, size = tokens.numel(), positions.size(1)
+        out = torch.empty(rows, size, dtype=positions.dtype, device=tokens.device)
+        embed_kernel[(rows,)](
+            tokens, position, embedding.weight, positions, out, embedding.scale, size,
+            WIDTH=tokens.size(1), BLOCK=triton.next_power_of_2(size),
+        )  # fmt: skip
+        return out
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor, activation: Activation | None = None) -> Tensor:
+        """Few rows are bound by reading the weights once; for more, the library's product is faster."""
+        is_relu, rows, pad = activation is F.relu, x.size(0), triton.next_power_of_2
+        if rows <= FEW_ROWS:
+            out = torch.empty(rows, weight.size(0), dtype=x.dtype, device=x.device)
+            few_rows_linear_kernel[(triton.cdiv(weight.size(0), COLUMNS),)](
+                x, weight, bias, out, x.stride(0), rows, *weight.shape[::-1],
+                ROWS=pad(rows), COLUMNS=COLUMNS, BLOCK=pad(x.size(1)), RELU=is_relu,
+                num_warps=4 if rows == 1 or x.size(1) > 1024 else 1,
+            )  # fmt: skip
+        else:
+            out = torch._addmm_activation(bias, x, weight.T) if is_relu else F.linear(x, weight, bias)
+        return out if activation is None or is_relu else activation(out)
 
     def top_k(self, logits: Tensor, count: int, forbidden: tuple[int, ...]) -> TopK:
         """At most two tokens can be forbidden."""
