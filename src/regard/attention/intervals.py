@@ -43,6 +43,13 @@ def _scores(q, k, keys, lo, hi, scale, precision: tl.constexpr):
 
 
 @triton.jit
+def _span(lo, hi, none):
+    """The first and last bound of a tile's intervals. Empty ones do not count: they belong to tokens that fill a stream
+    up, which may stand in its middle, far from their bounds."""
+    return tl.min(tl.where(lo < hi, lo, none)), tl.max(tl.where(lo < hi, hi, 0))
+
+
+@triton.jit
 def _hash(x):
     """Hash of a 32-bit number (Wellons 2018, lowbias32)."""
     x = (x ^ (x >> 16)) * 0x7FEB352D
@@ -96,7 +103,8 @@ def _forward(
     top = tl.full([BLOCK], float("-inf"), tl.float32)  # the largest score so far
     total = tl.zeros([BLOCK], tl.float32)
     out = tl.zeros([BLOCK, WIDTH], tl.float32)
-    for first in range(tl.min(lo), tl.max(hi), STEP):
+    begin, end = _span(lo, hi, num_keys)
+    for first in range(begin, end, STEP):
         keys = first + tl.arange(0, STEP)
         k = _load(KEY + head * k_head, keys, k_row, columns, keys < num_keys, K)
         v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
@@ -138,7 +146,8 @@ def _backward_queries(
     lse = tl.load(LSE + head * num_queries + rows, mask=inside, other=float("inf"))
     hashes = row_hash(tl.load(SEED), head.to(tl.uint32), rows) if DROP else 0
     dq = tl.zeros([BLOCK, WIDTH], tl.float32)
-    for first in range(tl.min(lo), tl.max(hi), STEP):
+    begin, end = _span(lo, hi, num_keys)
+    for first in range(begin, end, STEP):
         keys = first + tl.arange(0, STEP)
         k = _load(KEY + head * k_head, keys, k_row, columns, keys < num_keys, K)
         v = _load(VALUE + head * v_head, keys, v_row, columns, keys < num_keys, K)
@@ -161,8 +170,9 @@ def _backward_keys(
     head = tl.program_id(1)
     keys, columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
     inside = keys < num_keys
-    begin = tl.min(tl.load(FROM + keys, mask=inside, other=num_queries))
-    end = tl.max(tl.load(TO + keys, mask=inside, other=0))
+    begin, end = _span(
+        tl.load(FROM + keys, mask=inside, other=0), tl.load(TO + keys, mask=inside, other=0), num_queries
+    )
     k = _load(KEY + head * k_head, keys, k_row, columns, inside, K)
     v = _load(VALUE + head * v_head, keys, v_row, columns, inside, K)
     stride = tl.num_programs(1) * K

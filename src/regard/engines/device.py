@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention.layouts import Padded, Tokens
+from regard.attention.layouts import Padded
 from regard.decoding.engine import DecodingRequest
 from regard.decoding.hypothesis import Hypothesis, HypothesisBatch
 from regard.decoding.search import build_rules
@@ -41,6 +41,8 @@ LOOKAHEAD = 1
 """Steps that the host launches before it reads the result of an earlier step."""
 REFILL = 8
 """New sentences are encoded when one slot in eight is free: encoding a few at a time is inefficient."""
+MAX_CAPTURED = 2**15
+"""Source tokens that are encoded with a graph, which keeps its memory."""
 MIN_TARGET, MIN_SOURCE = 64, 32
 """The smallest lengths of a slot. Larger ones are powers of two times these, so that few graphs are captured."""
 
@@ -109,9 +111,8 @@ class SlotBatch:
         self.decoder, self.search, self.shape = decoder, search, decoder.shape
         self.device = search.done.device
         self.step = (DecodingGraphStep if self.device.type == "cuda" else DecodingStep)(self._step, search.done)
-        # Slot, maximum length, number of tokens and tokens of one sentence, and the graph that reads them.
-        self.sentence = torch.zeros(3 + self.shape.source, dtype=torch.int64, device=self.device)
-        self.graph: torch.cuda.CUDAGraph | None = None
+        # By number of sentences: what they are read from, and the graph that encodes them and starts their search.
+        self.prefills: dict[int, tuple[Tensor, torch.cuda.CUDAGraph]] = {}
 
     def _step(self) -> None:
         """Everything between two tokens. The operations do not depend on the values of the tensors."""
@@ -121,36 +122,32 @@ class SlotBatch:
             self.decoder.reorder(parents, position)
 
     def prefill(self, slots: Sequence[int], request: DecodingRequest) -> None:
-        """Encode the sources and start their sentences in these slots; one sentence by a graph, without waiting."""
-        if len(slots) == 1:
-            (source,), (limit,) = request.sources, request.max_new_tokens
-            sentence = np.zeros(len(self.sentence))
-            sentence[: 3 + len(source)] = [slots[0], limit, len(source), *source]
-            self.sentence.copy_(self._send(sentence))
-            if self.graph is None and self.device.type == "cuda":
-                self.graph = capture(self._prefill_one, self.device)
-            self._prefill_one() if self.graph is None else self.graph.replay()
+        """Encode the sources and start their sentences in these slots; one sentence, or all slots, with a graph."""
+        count = len(slots)
+        captured = count in (1, self.shape.slots) and count * self.shape.source <= MAX_CAPTURED
+        size = self.shape.source if captured else max(map(len, request.sources))
+        lengths, sentences = np.array(list(map(len, request.sources))), np.zeros((count, 3 + size), dtype=np.int64)
+        sentences[:, :3] = np.stack([slots, request.max_new_tokens, lengths], axis=1)
+        sentences[:, 3:][np.arange(size) < lengths[:, None]] = np.concatenate(list(map(np.asarray, request.sources)))
+        sent = self._send(sentences)
+        if not captured or self.device.type != "cuda":
+            self._prefill(sent)
             return
-        indices = self._send(np.array(slots))
-        self._prefill(indices, self._send(np.array(request.max_new_tokens)), self._padded(request.sources))
+        if count not in self.prefills:
+            self.prefills[count] = sent, capture(lambda: self._prefill(sent), self.device)
+        inputs, graph = self.prefills[count]
+        inputs.copy_(sent)
+        graph.replay()
 
-    def _prefill_one(self) -> None:
-        slot, limit, length, ids = self.sentence.split([1, 1, 1, self.shape.source])
-        self._prefill(slot, limit, Padded.of(ids[None], length))
-
-    def _prefill(self, slots: Tensor, max_new_tokens: Tensor, src: Tokens) -> None:
-        self.decoder.prefill(slots, src)
+    def _prefill(self, sentences: Tensor) -> None:
+        """Slot, maximum length, number of tokens and tokens of sentences, (n, 3 + S)."""
+        slots, max_new_tokens, lengths = sentences[:, :3].T.contiguous().unbind()
+        self.decoder.prefill(slots, Padded.of(sentences[:, 3:], lengths))
         self.search.prefill(slots, max_new_tokens)
 
     def collect(self, slots: Sequence[int]) -> HypothesisBatch:
         """The hypotheses of these slots, still on the device."""
         return self.search.hypotheses(self._send(np.array(slots)))
-
-    def _padded(self, sources: Sequence[Sequence[int]]) -> Tokens:
-        lengths = np.array([len(source) for source in sources])
-        ids = np.zeros((len(sources), lengths.max()), dtype=np.int64)
-        ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate([np.asarray(ids) for ids in sources])
-        return Padded.of(self._send(ids), self._send(lengths))
 
     def _send(self, array: np.ndarray) -> Tensor:
         """Copy to the device without waiting for the copy."""

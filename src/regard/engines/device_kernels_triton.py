@@ -31,6 +31,7 @@ CROSS_ATTENTION = dict(BLOCK=32, num_warps=2)
 MANY_ROWS_LAUNCH, FEW_ROWS_LAUNCH = (1024, 4), (8192, 16)  # lanes and warps: latency for few rows, throughput for many
 MANY_ROWS = 256
 FEW_ROWS, COLUMNS = 4, 4  # rows of a product that is bound by its weights, and columns of a program
+STAGES = tl.constexpr(3)  # loads in flight
 NO_CANDIDATE = tl.constexpr(-(2**63))
 INT32_MAX = tl.constexpr(0x7FFFFFFF)
 
@@ -202,7 +203,7 @@ def top_k_kernel(
     exp_sum = tl.zeros([LANES], tl.float32)
     best_logit = tl.full([LANES], -float("inf"), tl.float32)
     best_token = tl.full([LANES], INT32_MAX, tl.int32)
-    for begin in range(0, vocabulary, LANES):
+    for begin in tl.range(0, vocabulary, LANES, num_stages=STAGES):
         token = begin + lane
         x = tl.load(start + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
         # sum of exp(x - maximum), with one exponential in either case
