@@ -98,6 +98,10 @@ class World:
     """Number of processes on this node."""
     parallel: Parallel = "auto"
     activation_checkpointing: bool = False
+    timeout: float = 30.0
+    """Minutes that a collective waits for another process."""
+    group: dist.ProcessGroup | None = None
+    """The process group that gathers and broadcasts Python objects; None: the group of all other collectives."""
 
     @property
     def is_main(self) -> bool:
@@ -125,7 +129,7 @@ def open_world(settings: RuntimeSettings, alone: bool = False) -> World:
     local_size = min(size, _from_torchrun("LOCAL_WORLD_SIZE", size))
     return World(
         rank, size, local_rank, device, precision, settings.seed, compiled, captured, local_size, settings.parallel,
-        settings.activation_checkpointing,
+        settings.activation_checkpointing, settings.timeout,
     )  # fmt: skip
 
 

@@ -48,22 +48,26 @@ def test_killed_and_resumed_to_the_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs gloo")
-def test_two_processes_are_one_even_when_one_of_them_dies_and_is_restarted(tmp_path: Path) -> None:
-    """One process with four micro-batches a step and two with two see the same parts, dropout included."""
+@pytest.mark.parametrize(("parallel", "dies"), [("replicate", "0:3"), ("shard", "1:2")])
+def test_two_processes_are_one_even_when_one_of_them_dies_and_is_restarted(
+    tmp_path: Path, parallel: str, dies: str
+) -> None:
+    """One process with four micro-batches a step and two with two see the same parts, dropout included. One is killed
+    while it writes the checkpoint of step 40."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    command = [*launch, "-m", "tests.training.toy", str(tmp_path / "two"), "max_steps=40", "accumulation=2"]
+    command = [*launch, "-m", "tests.training.toy", str(tmp_path / "two"), "max_steps=60", "accumulation=2"]
     result = subprocess.run(
         command,
         cwd=ROOT,
-        env=environment(TOY_DIES_AFTER="25"),
+        env=environment(TOY_DIES=dies, TOY_PARALLEL=parallel),
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert result.returncode == 0 and "max_steps 40" in result.stdout, result.stderr
+    assert result.returncode == 0 and "max_steps 60" in result.stdout, result.stderr
     assert "resuming after step 20" in result.stderr
-    toy_run(tmp_path / "one", toy_settings(max_steps=40, accumulation=4))
+    toy_run(tmp_path / "one", toy_settings(max_steps=60, accumulation=4))
     ends = [read_weights(Checkpoints(tmp_path / name / "checkpoints").resolve("last")) for name in ("one", "two")]
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-4, atol=1e-5)
     for one, two in zip(written_metrics(tmp_path / "one"), written_metrics(tmp_path / "two"), strict=True):

@@ -28,7 +28,8 @@ def saved(folder: Path, recurrent_state: dict[str, torch.Tensor], accumulation: 
     checkpoints = Checkpoints(folder)
     one = state(recurrent_state, accumulation)
     one.progress.step = 4
-    one.save(checkpoints)
+    with one.writer:
+        one.save(checkpoints)
     return checkpoints
 
 

@@ -1,8 +1,8 @@
 """A task small enough to train in a moment and real enough to break: an embedding learns to copy tokens, with dropout.
 
 Run as a program it is a whole training run in a folder, to be killed, resumed and spread over processes:
-`python -m tests.training.toy FOLDER name=value ...`; with TOY_DIES_AFTER=n in the environment the last rank kills
-itself after n steps, at the first attempt.
+`python -m tests.training.toy FOLDER name=value ...`. With TOY_DIES=r:n in the environment, rank r kills itself in the
+middle of its n-th file of weights, at the first attempt; TOY_PARALLEL is `runtime.parallel`.
 """
 
 import json
@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.config import apply_overrides, build
 from regard.runtime import RuntimeSettings, World, close_world, open_world
+from regard.training import checkpoint
 from regard.training.checkpoint import Checkpoints
 from regard.training.distributed import place
 from regard.training.log import build_log
@@ -157,16 +159,27 @@ def written_metrics(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in clocks} for line in lines]
 
 
-def _die(number: int) -> None:
-    if number == int(os.environ.get("TOY_DIES_AFTER", -1)) and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
-        os.kill(os.getpid(), signal.SIGKILL)
+def _die_writing(last: int) -> None:
+    """Make this process kill itself when it has written half of the file of tensors with this number."""
+    write, numbers = checkpoint._save_tensors, count(1)
+
+    def write_or_die(path: Path, tensors: dict[str, Tensor]) -> None:
+        write(path, tensors)
+        if next(numbers) == last:
+            os.truncate(path, path.stat().st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    checkpoint._save_tensors = write_or_die
 
 
 def main(folder: str, *overrides: str) -> None:
     settings = toy_settings(**apply_overrides({}, overrides))
-    world = open_world(RuntimeSettings(device="cpu", seed=3, threads=1))
-    last = world.rank == world.size - 1
-    outcome = toy_run(Path(folder), settings, world, before=_die if last else lambda number: None)
+    runtime = {"device": "cpu", "seed": 3, "threads": 1, "parallel": os.environ.get("TOY_PARALLEL", "auto")}
+    world = open_world(RuntimeSettings.model_validate(runtime))
+    rank, _, last = os.environ.get("TOY_DIES", "").partition(":")
+    if rank == str(world.rank) and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        _die_writing(int(last))
+    outcome = toy_run(Path(folder), settings, world)
     close_world()
     if world.is_main:
         print(outcome.reason, outcome.step)

@@ -69,10 +69,11 @@ class Checkpoints:
 
         def write(folder: Path) -> dict[str, JsonObject]:
             contents = ({MODEL: weights} if world.is_main else {}) | ({name: training} if name else {})
-            for file, tensors in contents.items():
-                _save_tensors(folder / file, tensors)
-                files.flush(folder / file)
-            return Manifest.describe(folder, contents, format=FORMAT).files
+            with files.io_errors(path):
+                for file, tensors in contents.items():
+                    _save_tensors(folder / file, tensors)
+                    files.flush(folder / file)
+                return Manifest.describe(folder, contents, format=FORMAT).files
 
         def publish(stack: ExitStack, folder: Path, entries: list[dict[str, JsonObject]]) -> None:
             if world.is_main:

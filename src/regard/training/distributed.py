@@ -7,7 +7,8 @@ ranks and divides by the tokens of the whole step: the gradient is that of one p
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
@@ -98,6 +99,12 @@ def no_sync(model: nn.Module, last: bool) -> AbstractContextManager[None]:
     return model.no_sync()
 
 
+def with_own_group(world: World) -> World:
+    """The world with a process group for one more thread, so that its collectives never meet those of training, which
+    come in an order of their own. Every rank calls this."""
+    return replace(world, group=dist.new_group(backend="gloo", timeout=timedelta(minutes=world.timeout)))
+
+
 @dataclass(frozen=True)
 class Ranks:
     """The processes of a world as the team of one work (regard/work.py); `share` travels over the CPU."""
@@ -154,7 +161,7 @@ def gather_to_rank0(value: T, world: World) -> list[T]:
     if world.size == 1:
         return [value]
     values = [value] * world.size
-    dist.gather_object(value, values if world.is_main else None, dst=0)
+    dist.gather_object(value, values if world.is_main else None, dst=0, group=world.group)
     return values if world.is_main else []
 
 
@@ -163,5 +170,5 @@ def broadcast_from_rank0(value: T, world: World) -> T:
     if world.size == 1:
         return value
     values = [value]
-    dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
+    dist.broadcast_object_list(values, src=0, group=world.group, device=torch.device("cpu"))
     return values[0]

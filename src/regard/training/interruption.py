@@ -9,7 +9,7 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class Interruption:
-    """A context in which the first SIGINT, SIGTERM or SIGHUP sets `requested`; a second Ctrl-C aborts at once.
+    """A context in which the first SIGINT, SIGTERM or SIGHUP sets `requested`; a second Ctrl-C is a KeyboardInterrupt.
 
     If the process was started to ignore SIGHUP (nohup), it still does. A process of torchrun gets the same Ctrl-C
     twice, from the terminal and from torchrun; there `ignore_repeated` ignores the second, and torchrun itself ends

@@ -105,13 +105,13 @@ class _Loop(Generic[B]):
 
     @contextmanager
     def opened(self) -> Iterator[Interruption]:
-        """Send the first and the last event, and handle Ctrl-C as a request to stop."""
+        """Send the first and the last event, handle Ctrl-C as a request to stop, and finish the last checkpoint."""
         self.send(events.TrainingStarted(self.progress.step, self.settings.max_steps))
         if self.notes:
             self.send(events.Note("\n".join(self.notes)))
         self.model.train()
         try:
-            with Interruption(ignore_repeated=self.world.size > 1) as interruption:
+            with Interruption(ignore_repeated=self.world.size > 1) as interruption, self.state.writer:
                 self.accumulator.resume()
                 yield interruption
         finally:

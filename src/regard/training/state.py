@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from regard.run_files import STATE
 from regard.runtime import World
 from regard.training.averaging import Ema
 from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
-from regard.training.distributed import all_reduce_max, broadcast_from_rank0, gather_to_rank0, unwrap
+from regard.training.distributed import all_reduce_max, broadcast_from_rank0, gather_to_rank0, unwrap, with_own_group
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import LogAccumulator, TrainingProgress
 from regard.training.settings import TrainingSettings
@@ -27,6 +28,7 @@ from regard.training.weights import (
     parts_of,
     weights_of,
 )
+from regard.training.writing import Writer
 
 # Prefixes of names in training.safetensors.
 RAW_WEIGHTS = "weights:"  # the trained weights, if model.safetensors holds their moving average
@@ -53,6 +55,8 @@ class TrainingState:
         self.recurrent_state = {} if recurrent_state is None else recurrent_state
         self.accumulation = settings.accumulation
         self.world = world
+        self.writer = Writer()
+        self.writing_world = with_own_group(world) if self.sharded else world
         self.optimizer = build_optimizer(model, settings)
         self.ema = Ema(model, settings.ema) if settings.ema else None
         self.progress = TrainingProgress(monitor=settings.monitor)
@@ -81,6 +85,7 @@ class TrainingState:
         if not step and not (finite if self.sharded is None else not all_reduce_max(int(not finite), self.world)):
             step = self.progress.step
         if step:
+            self.writer.wait()
             saved = checkpoints.all()
             last = f"{saved[-1].name} is the last good checkpoint" if saved else "no checkpoint was written yet"
             problem = f"the loss or its gradient is not a finite number since step {step}; {last}"
@@ -89,12 +94,16 @@ class TrainingState:
             raise UserError(problem, remedy, code="diverged", where=checkpoints.folder)
 
     def save(self, checkpoints: Checkpoints) -> None:
-        """Write a checkpoint of this step, unless it was saved already; every rank calls this, rank 0 writes."""
+        """Copy the state of this step, unless it was saved already, and start to write it; every rank calls this.
+
+        The checkpoint before it is finished first, so that memory never holds two copies; its error is raised here.
+        """
         if self.saved_step == self.progress.step:
             return
         self.require_finite(checkpoints)
+        self.writer.wait()
         self.accumulator.reduce(self.world)
-        cpu_state = {name: tensor.cpu() for name, tensor in self.recurrent_state.items()}
+        cpu_state = {name: tensor.to("cpu", copy=True) for name, tensor in self.recurrent_state.items()}
         states = gather_to_rank0(cpu_state, self.world)
         self.progress.window = self.accumulator.to_json()
         if self.world.is_main or self.sharded is not None:
@@ -104,13 +113,12 @@ class TrainingState:
             if self.ema:
                 raw = parts_of(own_weights(self.model), shard.index == 0)
                 training |= {RAW_WEIGHTS + name: tensor for name, tensor in raw.items()}
-            with self.averaged():
-                weights = weights_of(self.model, self.world.is_main)
+            weights = weights_of(self.model, self.world.is_main, self.ema.shadow if self.ema else None)
             state = (self.progress.step, weights, training, self.progress.to_json())
             if self.sharded is None:
-                checkpoints.save(*state)
+                self.writer.start(partial(checkpoints.save, *state))
             else:
-                checkpoints.save_shards(*state, shard, self.world)
+                self.writer.start(partial(checkpoints.save_shards, *state, shard, self.writing_world))
         self.saved_step = self.progress.step
 
     def resume(self, checkpoints: Checkpoints) -> list[str]:

@@ -22,14 +22,15 @@ def rename(name: str, patterns: Mapping[str, str]) -> str:
     return name
 
 
-def weights_of(model: nn.Module, wanted: bool = True) -> Tensors:
+def weights_of(model: nn.Module, wanted: bool = True, averages: Mapping[str, Tensor] | None = None) -> Tensors:
     """Copy every weight and buffer to the CPU; a tied weight is there once, under its first name.
 
-    Sharded weights are gathered, so every rank calls this, and those that need no copy set `wanted` to False.
+    A weight that has one of the `averages` is replaced by it. Sharded weights are gathered, so every rank calls this,
+    and those that need no copy set `wanted` to False.
     """
     weights = {}
     for name, tensor in own_weights(model).items():
-        gathered = whole(tensor)
+        gathered = whole((averages or {}).get(name, tensor))
         if wanted:
             weights[name] = _copied(gathered)
     return weights
