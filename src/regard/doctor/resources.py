@@ -119,6 +119,8 @@ def needed_memory(dry: DryRun) -> tuple[int, int]:
     """Bytes of the model and its optimizer, and bytes that the largest micro-batch needs in addition."""
     model, training = dry.new_model().train(), dry.recipe.training
     copies = 4 + bool(training.ema)  # weights, gradients, two moments, the moving average
+    if dry.world.device.type == "cpu":
+        copies += 3 + bool(training.ema)  # the checkpoint that is written while training goes on
     fixed = copies * FLOAT * sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
     sizes = [size for _, size in dry.planned]
     step = max(range(len(sizes)), key=sizes.__getitem__)
