@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from tests.cli.command import fails, regard
-from tests.tiny import train_sentences
+from tests.tiny import train_sentences, write_recipe
 from tests.training.ranks import run_ranks
 
 from regard import work
@@ -182,6 +182,24 @@ def validate(folder: str) -> dict[str, float]:
 
 def test_validation_has_the_metrics_of_one_process(trained: Path) -> None:
     run_ranks(2, check_validation, str(trained), validate(str(trained)))
+
+
+def test_other_commands_use_a_run_of_sharded_training(tmp_path: Path) -> None:
+    """Nothing has to be consolidated: every checkpoint has the whole weights."""
+    recipe, run = write_recipe(tmp_path, "translation"), tmp_path / "run"
+    settings = ("runtime.parallel=shard", "training.max_steps=40", "training.validate_every=20")
+    run_ranks(2, command, "train", str(recipe), *settings, "--folder", str(run))
+    assert len(list(run.glob("checkpoints/step-00000040/training-*-of-00002.safetensors"))) == 2
+    for arguments in (["compress", run, "--folder", tmp_path / "small"], ["average", run, "--last", "2"]):
+        command(*map(str, arguments))
+    command("export", str(run), "--folder", str(tmp_path / "exported"), "--min-identical", "0")
+    command("import", str(tmp_path / "exported"), "--folder", str(tmp_path / "imported"))
+    translations = [
+        regard("translate", folder, "--device", "cpu", "--beam", 4, stdin="one two three\nsix\n").out
+        for folder in (run, tmp_path / "imported")
+    ]
+    assert translations[0] == translations[1] and translations[0].count("\n") == 2
+    assert regard("translate", tmp_path / "small", "--device", "cpu", stdin="one\n").status == 0
 
 
 def test_no_file_of_a_run_is_a_pickle(trained: Path) -> None:
