@@ -77,7 +77,7 @@ def test_train_kill_and_resume(recipe: Path, run: Path, tmp_path: Path) -> None:
     with subprocess.Popen([*command, "training.checkpoint_every=25"], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if "step 50/" in line:
+            if "step 100/" in line:
                 os.kill(process.pid, signal.SIGKILL)
                 break
     saved = sorted(path.name for path in (tmp_path / "killed" / "checkpoints").glob("step-*"))
