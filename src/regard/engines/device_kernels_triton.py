@@ -28,10 +28,10 @@ from regard.layers.embeddings import TokenEmbedding
 # Launch parameters.
 SELF_ATTENTION = dict(BLOCK=64, num_warps=1, num_stages=1)
 CROSS_ATTENTION = dict(BLOCK=32, num_warps=2)
-MANY_ROWS_LAUNCH, FEW_ROWS_LAUNCH = (1024, 4), (8192, 16)  # lanes and warps: latency for few rows, throughput for many
+# Lanes, warps and loads in flight: throughput for many rows, latency for few.
+MANY_ROWS_LAUNCH, FEW_ROWS_LAUNCH = (1024, 2, 3), (8192, 16, 1)
 MANY_ROWS = 256
 FEW_ROWS, COLUMNS = 4, 4  # rows of a product that is bound by its weights, and columns of a program
-STAGES = tl.constexpr(3)  # loads in flight
 NO_CANDIDATE = tl.constexpr(-(2**63))
 INT32_MAX = tl.constexpr(0x7FFFFFFF)
 
@@ -193,7 +193,7 @@ def sort_key(logit, token, vocabulary, first_forbidden, second_forbidden):
 @triton.jit
 def top_k_kernel(
     logits, top_logits, top_tokens, log_z, vocabulary, first_forbidden, second_forbidden,
-    COUNT: tl.constexpr, LANES: tl.constexpr, ROUNDS: tl.constexpr,
+    COUNT: tl.constexpr, LANES: tl.constexpr, ROUNDS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """One program per row: the `COUNT` largest logits with their tokens, and log sum exp."""
     row = tl.program_id(0).to(tl.int64)
@@ -266,12 +266,12 @@ class TritonKernels:
         values = torch.empty(rows, count, dtype=torch.float32, device=logits.device)
         tokens = torch.empty(rows, count, dtype=torch.int64, device=logits.device)
         log_z = torch.empty(rows, dtype=torch.float32, device=logits.device)
-        lanes, warps = MANY_ROWS_LAUNCH if rows >= MANY_ROWS else FEW_ROWS_LAUNCH
+        lanes, warps, stages = MANY_ROWS_LAUNCH if rows >= MANY_ROWS else FEW_ROWS_LAUNCH
         lanes = min(lanes, triton.next_power_of_2(vocabulary))
         rounds = triton.next_power_of_2(triton.cdiv(vocabulary, lanes))
         top_k_kernel[(rows,)](
             logits, values, tokens, log_z, vocabulary, first, second,
-            COUNT=count, LANES=lanes, ROUNDS=rounds, num_warps=warps,
+            COUNT=count, LANES=lanes, ROUNDS=rounds, STAGES=stages, num_warps=warps,
         )  # fmt: skip
         return TopK(values, tokens, log_z)
 

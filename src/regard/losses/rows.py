@@ -12,14 +12,13 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 4096
-STAGES = tl.constexpr(3)
 
 
 @triton.jit
 def _survey(Z, V, BLOCK: tl.constexpr):
     """log sum exp and mean of a row."""
     top, total, mean = float("-inf"), 0.0, 0.0
-    for first in tl.range(0, V, BLOCK, num_stages=STAGES):
+    for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
         z = tl.load(Z + places, mask=places < V, other=float("-inf")).to(tl.float32)
         new_top = tl.maximum(top, tl.max(z, 0))
@@ -41,7 +40,7 @@ def _visit(Z, LABELS, OBJECTIVE, NLL, stride, V, smoothing, ignore, BLOCK: tl.co
     tl.store(NLL + row, nll)
     tl.store(OBJECTIVE + row, (1.0 - smoothing) * nll + smoothing * (lse - mean) * real)
     tl.debug_barrier()  # the logit of the label is read before it is overwritten
-    for first in tl.range(0, V, BLOCK, num_stages=STAGES):
+    for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
         z = tl.load(Z + places, mask=places < V, other=0.0).to(tl.float32)
         q = tl.where(places == label, 1.0 - smoothing, 0.0) + smoothing / V
@@ -57,7 +56,7 @@ def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ig
     lse_one, mean_one = _survey(ONE, V, BLOCK)
     lse_two, mean_two = _survey(TWO, V, BLOCK)
     forth, back = 0.0, 0.0  # KL(p || r), KL(r || p)
-    for first in tl.range(0, V, BLOCK, num_stages=STAGES):
+    for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
         log_p = tl.load(ONE + places, mask=places < V, other=float("-inf")).to(tl.float32) - lse_one
         log_r = tl.load(TWO + places, mask=places < V, other=float("-inf")).to(tl.float32) - lse_two
@@ -71,7 +70,7 @@ def _visit_pair(Z, LABELS, OBJECTIVE, NLL, M, stride, V, smoothing, strength, ig
     objective = (1.0 - smoothing) * nll + smoothing * uniform + strength * 0.5 * (forth + back)
     tl.store(OBJECTIVE + row, objective * real)
     tl.debug_barrier()
-    for first in tl.range(0, V, BLOCK, num_stages=STAGES):
+    for first in range(0, V, BLOCK):
         places = first + tl.arange(0, BLOCK)
         log_p = tl.load(ONE + places, mask=places < V, other=0.0).to(tl.float32) - lse_one
         log_r = tl.load(TWO + places, mask=places < V, other=0.0).to(tl.float32) - lse_two
