@@ -40,7 +40,7 @@ def device_memory(world: World) -> int:
     return int(USABLE * total)
 
 
-MEASURED = ((63_082_496, 1.54e6), (214_245_376, 6.77e5))
+MEASURED = ((63_082_496, 1.95e6), (214_245_376, 7.52e5))
 """Parameters and tokens per second of base and big on one H200 in bf16: the calibration (docs/ledger.md)."""
 NODE_GPUS, NODE_BANDWIDTH, NETWORK_BANDWIDTH = 8, 300e9, 50e9
 """Assumed: GPUs per node, and bytes per second and GPU that a collective moves inside a node and between nodes."""
