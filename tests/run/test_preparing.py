@@ -139,6 +139,14 @@ def test_groups_of_partitions_find_the_same_duplicates(
     assert rows(one) == rows(several)
 
 
+def test_remote_files_are_cut_and_read_by_several_processes(recipe: Path, tmp_path: Path) -> None:
+    text = recipe.read_text().replace(f'root = "{tmp_path}"', f'root = "file://{tmp_path}"')
+    recipe.with_name("remote.toml").write_text(text.replace("workers = 1", "workers = 2"))
+    local, remote = (prepare(tmp_path / name, tmp_path / name[:-5], 5) for name in ("small.toml", "remote.toml"))
+    assert len(load_plan(tmp_path / "remote")[1].slices) > 5
+    assert rows(remote) == rows(local)
+
+
 def test_without_removal_of_duplicates(recipe: Path, tmp_path: Path) -> None:
     setting = "data.drop_duplicates=false"
     assert rows(prepare(recipe, tmp_path / "parts", 5, setting)) == rows(single(recipe, tmp_path / "single", setting))

@@ -148,8 +148,8 @@ def make_plan(corpus: Corpus, content: str, parts: int, digests: Digests) -> Pla
 
 def check_plan(plan: Plan, corpus: Corpus) -> None:
     """Raise a UserError if a file, the tokenizers or the settings changed after the plan was made; no file is read."""
-    known = {str(path) for source in corpus.sources for path in source.files(corpus.root)}
-    changed = [path for path, status in plan.files.items() if path not in known or _status(Path(path)) != status]
+    known = {str(path): path for source in corpus.sources for path in source.files(corpus.root)}
+    changed = [name for name, status in plan.files.items() if name not in known or _status(known[name]) != status]
     if changed or len(known) != len(plan.files) or plan.inputs != fingerprint(plan.content, corpus.encoder.identity):
         what = changed[0] if changed else "the recipe"
         problem = f"{what} changed after {corpus.folder / PLAN} was written"

@@ -11,6 +11,7 @@ from regard.data.cleaning import CleanSettings
 from regard.data.fields import Fields
 from regard.data.formats import FORMATS, check_source
 from regard.data.records import file_ending
+from regard.data.remote import data_path
 from regard.data.sources import Source, as_list
 from regard.data.texts import UNKNOWN
 from regard.errors import UserError
@@ -56,7 +57,7 @@ class DataSettings(Settings):
     @property
     def folder(self) -> Path:
         """`root` as a path."""
-        return Path(self.root).expanduser()
+        return data_path(self.root)
 
     @property
     def held_out(self) -> tuple[str, ...]:

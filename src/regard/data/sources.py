@@ -10,7 +10,6 @@ Every task reads its sources with this class. Which options have a meaning depen
 format of the file (`data/formats.py`); the others are refused.
 """
 
-import os
 from pathlib import Path
 from typing import Literal, Self
 
@@ -18,6 +17,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer, model_vali
 
 from regard.config import Field, SettingError, Settings
 from regard.data.frames import is_frame, save_frame
+from regard.data.remote import data_path
 from regard.errors import UserError
 from regard.files import COMPRESSED, JsonObject, find_file
 from regard.reading import check_type, read_json
@@ -48,7 +48,9 @@ class Source(Settings):
     `columns`, under its own name, or as NAME_column if that is a setting: `text = 2`, `src_column = 1`.
     """
 
-    file: str | None = Field(None, description="one UTF-8 file: plain, .gz, .xz or .bz2")
+    file: str | None = Field(
+        None, description="one UTF-8 file: plain, .gz, .xz or .bz2; also a URL that fsspec reads: s3://bucket/pairs.tsv"
+    )
     src: str | None = Field(None, description="a file with one source sentence per line")
     tgt: str | None = Field(None, description="a file with one translation per line of `src`")
     builtin: Literal["dates", "numbers", "trees", "dependencies", "tones"] | None = Field(
@@ -187,15 +189,14 @@ class Source(Settings):
         return self.columns.get(field, field)
 
     def files(self, root: Path) -> list[Path]:
-        """All files that are read, relative to `root`; ~ is the home folder. Each may be compressed."""
+        """All files that are read, as `data_path` finds them. Each may be compressed."""
         names = [self.src, self.tgt, self.file]
         if self.format == "squad-tokens" and self.file is not None:
             names += [sibling(self.file, "question"), sibling(self.file, "span")]
         names += [self.labels_file, self.contexts_file]
         if self.format == "datasets" and self.file is not None:
-            return dataset_files(root / os.path.expanduser(self.file))  # noqa: PTH111
-        # expanduser of pathlib raises an error for an unknown user; here "~name" is then an ordinary name
-        return [find_file(root / os.path.expanduser(name)) for name in names if name is not None]  # noqa: PTH111
+            return dataset_files(data_path(self.file, root))
+        return [find_file(data_path(name, root)) for name in names if name is not None]
 
     def uncompressed(self) -> Self:
         """The source with the names of its files without .gz, .xz and .bz2, which do not matter."""
