@@ -1,5 +1,6 @@
 """The steps of a head, computed again from the inputs of its layer, are what the model computed itself."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +33,14 @@ RECURRENT: list[dict[str, Any]] = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def float64() -> Iterator[None]:
+    """Compute in double precision: in single precision sums differ by rounding, depending on the processor."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 def ids(count: int, seed: int) -> Tensor:
     return torch.randint(3, V, (1, count), generator=torch.Generator().manual_seed(seed))
 
@@ -41,7 +50,7 @@ def padded(ids: Tensor) -> Any:
 
 
 def close(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-12)
 
 
 def check_steps(steps: HeadArithmetic) -> None:
