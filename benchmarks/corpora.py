@@ -57,10 +57,10 @@ validate_every = 100
 STEPS = 200
 
 
-def prepare_corpus(root: Path, pairs: int) -> Path:
+def prepare_corpus(root: Path, pairs: int, words: tuple[int, int]) -> Path:
     """Write a corpus and its recipe, and learn the tokenizer from its first 100,000 pairs."""
     root.mkdir(parents=True, exist_ok=True)
-    write_corpus(root / "unique.tsv", pairs)
+    write_corpus(root / "unique.tsv", pairs, words)
     with (root / "unique.tsv").open(encoding="utf-8") as lines, (root / "corpus.tsv").open("w") as stream:
         kept = ""
         for number, line in enumerate(lines):
@@ -185,21 +185,33 @@ def measure_batches(path: Path) -> dict[str, float]:
     return {"pairs": len(pairs), "first": first, "step": each, "own": memory()[0] - before, "peak": peak}
 
 
-def compare(root: Path, pairs: int, parts: int) -> None:
+def processor_seconds() -> float:
+    """Processor time of all processes that this one started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def compare(root: Path, pairs: int, parts: int, words: tuple[int, int]) -> None:
     """Part 1 for one size."""
-    recipe = prepare_corpus(root, pairs)
-    began = in_new_process("--single", str(recipe), "--folder", str(root / "single"))
-    print(f"{pairs:>12,} pairs  one store: {began['seconds']:.0f} s, {began['peak'] / MIB:.0f} MiB", flush=True)
+    recipe = prepare_corpus(root, pairs, words)
+    began = processor_seconds()
+
+    def show(what: str, seconds: float, peaks: Sequence[float], equal: str = "") -> None:
+        nonlocal began
+        used, began = processor_seconds() - began, processor_seconds()
+        sizes = ", ".join(f"{peak / MIB:.0f}" for peak in peaks)
+        print(f"{pairs:>12,} pairs, {what}: {seconds:.0f} s, {used:.0f} s of CPU, {sizes} MiB{equal}", flush=True)
+
+    single = in_new_process("--single", str(recipe), "--folder", str(root / "single"))
+    show("one store", single["seconds"], [single["peak"]])
     seconds, peak = run_command(recipe, root / "one", "--parts", str(parts))
-    rows = same_rows(root / "single", root / "one")
-    taken = f"{seconds:.0f} s, {peak / MIB:.0f} MiB; {rows:,} equal rows"
-    print(f"{'':>12}        {parts} parts, one process: {taken}", flush=True)
+    show(f"{parts} parts, one process", seconds, [peak], f"; {same_rows(root / 'single', root / 'one'):,} equal rows")
     seconds, peaks, done = on_cluster(recipe, root / "cluster", parts)
-    assert digests(root / "one") == digests(root / "cluster"), "the bytes differ"
-    listed = ", ".join(f"{peak / MIB:.0f}" for peak in peaks)
-    files = len(digests(root / "one"))
-    print(f"{'':>12}        two Dask workers, one killed after {done} parts: {seconds:.0f} s, {listed} MiB; "
-          f"{files:,} equal files", flush=True)  # fmt: skip
+    one = digests(root / "one")
+    assert one == digests(root / "cluster"), "the bytes differ"
+    show(f"two Dask workers, one killed after {done} parts", seconds, peaks, f"; {len(one):,} equal files")
+    size = sum(path.stat().st_size for path in (root / "one" / STORES / "train").rglob("*") if path.is_file())
+    print(f"{'':>12}  text {(root / 'corpus.tsv').stat().st_size / pairs:.0f}, store {size / pairs:.0f} bytes a pair")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -207,6 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5_000_000)
     parser.add_argument("--parts", type=int, default=16, help="maximum number of parts")
+    parser.add_argument("--words", type=int, nargs=2, default=[5, 35], help="fewest and most words of a sentence")
     parser.add_argument("--sizes", type=int, nargs="*", default=[], help="smaller corpora, prepared first")
     parser.add_argument("--folder", type=Path, help="keep everything here")
     parser.add_argument("--single", type=Path, help=argparse.SUPPRESS)
@@ -224,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         root = options.folder or Path(temporary)
         for pairs in (*options.sizes, options.pairs):
-            compare(root / str(pairs), pairs, options.parts)
+            compare(root / str(pairs), pairs, options.parts, tuple(options.words))
         for pairs in (1, 10**7, 10**8, 10**9):
             path = repeated_store(root / str(options.pairs) / "one", pairs)
             found = in_new_process("--batches", str(path))

@@ -43,15 +43,15 @@ WORDS = 50_000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def write_corpus(path: Path, pairs: int) -> None:
-    """Sentences of 5 to 35 words drawn by Zipf's law."""
+def write_corpus(path: Path, pairs: int, words: tuple[int, int] = (5, 35)) -> None:
+    """Sentences with a random number of words, from the first to the second of `words`, drawn by Zipf's law."""
     rng = random.Random(1)
-    words = ["".join(rng.choices("abcdefghijklmnoprstuvwz", k=rng.randint(2, 10))) for _ in range(WORDS)]
+    known = ["".join(rng.choices("abcdefghijklmnoprstuvwz", k=rng.randint(2, 10))) for _ in range(WORDS)]
     weights = list(accumulate(1 / rank for rank in range(1, WORDS + 1)))
-    stock = rng.choices(words, cum_weights=weights, k=2_000_000)
+    stock = rng.choices(known, cum_weights=weights, k=2_000_000)
     with path.open("w", encoding="utf-8") as stream:
         for _ in range(pairs):
-            length, src, tgt = rng.randint(5, 35), rng.randrange(len(stock) - 40), rng.randrange(len(stock) - 40)
+            length, src, tgt = rng.randint(*words), rng.randrange(len(stock) - 40), rng.randrange(len(stock) - 40)
             stream.write(f"{' '.join(stock[src : src + length])}\t{' '.join(stock[tgt : tgt + length])}\n")
 
 
