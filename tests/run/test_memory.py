@@ -155,3 +155,17 @@ def test_streamed_numbers_of_segments(translator: Translator) -> None:
     done = finish(translator, job.translate(segments, ("en", "de")))
     assert [told[number] for number in range(3)] == [item.text for item in done]
     assert [item.remembered for item in done] == [False, True, False]
+
+
+def test_the_own_code_of_a_target_comes_before_its_regional_forms() -> None:
+    memory = TranslationMemory([{"en": "Save", "de-AT": "Sichern", "de": "Speichern"}])
+    assert memory.find("Save", "en", "de") == "Speichern"
+    both = TranslationMemory([{"en": "Save", "zh-TW": "儲存", "zh-CN": "保存"}])
+    assert [both.find("Save", "en", code) for code in ("zh", "zh-Hant")] == ["保存", "儲存"]
+
+
+def test_traditional_chinese_is_not_a_translation_into_simplified(translator: Translator) -> None:
+    memory = TranslationMemory([{"en": "Save", "zh-TW": "儲存"}])
+    assert memory.find("Save", "en", "zh") is None
+    assert memory.find("儲存", "zh", "en") == "Save"
+    assert memory.serves(translator.task.languages)  # from Chinese

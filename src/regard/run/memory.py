@@ -24,7 +24,7 @@ from regard.documents.scripts import LANGUAGES
 from regard.documents.sentences import WIDE, Rewriting
 from regard.errors import UserError
 from regard.run_files import FOLDER
-from regard.tasks.languages import Languages, main_code
+from regard.tasks.languages import TRADITIONAL, Languages, main_code
 
 Row = Mapping[str, str]
 """The same sentence in several languages, by their codes."""
@@ -74,11 +74,10 @@ class TranslationMemory:
     def serves(self, languages: Languages) -> bool:
         """True if it may have translations for a model: pairs, or rows with both languages of a direction."""
         codes = {code for row in self.rows for code in row}
-
-        def has(language: str) -> bool:
-            return any(matches_language(code, main_code(language)) for code in codes)
-
-        return SOURCE in codes or any(has(source) and has(target) for source, target in languages.pairs)
+        return SOURCE in codes or any(
+            any(matches_language(code, main_code(source)) for code in codes) and target_codes(codes, target)
+            for source, target in languages.pairs
+        )
 
     def find(self, text: str, source: str | None, target: str | None, placeholders: Sequence[str] = ()) -> str | None:
         """The translation of a sentence, or None. Without a source language, any row with the sentence counts.
@@ -96,11 +95,18 @@ class TranslationMemory:
             if SOURCE in row:
                 yield row[SOURCE], row[TARGET]
                 continue
-            wanted = [text for code, text in row.items() if matches_language(code, main_code(target or ""))]
+            wanted = [row[code] for code in target_codes(row, target or "")]
             for code, text in row.items() if wanted else ():
                 is_source = matches_language(code, main_code(source)) if source else text != wanted[0]
                 if is_source and text:
                     yield text, wanted[0]
+
+
+def target_codes(codes: Iterable[str], target: str) -> list[str]:
+    """The codes of a target language: its own before regional forms. Readers of zh do not read traditional Chinese."""
+    main = main_code(target)
+    found = (code for code in codes if matches_language(code, main) and (code != TRADITIONAL or main == TRADITIONAL))
+    return sorted(found, key=lambda code: code != main)
 
 
 class _Direction:
