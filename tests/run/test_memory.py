@@ -169,3 +169,15 @@ def test_traditional_chinese_is_not_a_translation_into_simplified(translator: Tr
     assert memory.find("Save", "en", "zh") is None
     assert memory.find("儲存", "zh", "en") == "Save"
     assert memory.serves(translator.task.languages)  # from Chinese
+
+
+def test_a_text_in_capitals_of_an_unknown_script_stays_as_it_is(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match="does not know the script"):
+        assert translator.translate("ΟΔΥΣΣΕΥΣ", source="en", target="de") == "ΟΔΥΣΣΕΥΣ"
+
+
+def test_the_form_of_address_counts_in_capitals(translator: Translator) -> None:
+    own = {"Can you help me?": "Können Sie mir helfen?"}
+    options = {"source": "en", "target": "de", "memory": own}
+    assert translator.translate("CAN YOU HELP ME?", **options, formality="less") == "KANNST DU MIR HELFEN?"
+    assert translator.translate("CAN YOU HELP ME?", **options, formality="more") == "KÖNNEN SIE MIR HELFEN?"

@@ -179,13 +179,17 @@ class SegmentTask:
         is_model = self.task.decoding.search == "sample" or self.task.decoding.nbest > 1
         if self.memory is None or segment.known is not None or segment.prefix or source == target or is_model:
             return segment
-        known = self.memory.find(segment.text, source, target, self.languages.placeholders)
-        is_other = known and is_wrong(form_of(known, target, segment.text), WANTED[self.formality])
+        text, symbols = segment.text, self.languages.placeholders
+        known = small = self.memory.find(text, source, target, symbols)
+        if known and in_capitals(text):  # "IHR" is your in both forms
+            small = self.memory.find(without_capitals(text, source), source, target, symbols) or known
+        is_other = small and is_wrong(form_of(small, target, text), WANTED[self.formality])
         return segment if is_other else replace(segment, known=known)
 
     def _lower(self, segment: Segment, source: str | None) -> Segment:
         """A segment in small letters if it is in capitals; not if its languages are unknown: it may be anything."""
-        is_text = self.languages.directions and not segment.prefix and segment.known is None
+        sources = {source for source, _ in self.languages.directions}
+        is_text = sources and not segment.prefix and segment.known is None and not is_unknown(segment.text, sources)
         if not is_text or not in_capitals(segment.text):
             return segment
         return replace(segment, text=without_capitals(segment.text, source), capitals=True)
