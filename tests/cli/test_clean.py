@@ -98,6 +98,9 @@ def test_an_interruption_leaves_no_file(corpus: Path, monkeypatch: pytest.Monkey
     [
         (["a.en,a.de", "-o", "out.xlsx"], "unsupported-file"),
         (["a.en,a.de", "-o", "a.en,x.de"], "overwrites-input"),
+        (["a.en,a.de", "-o", "x,./x"], "conflicting-options"),
+        (["a.en,a.de", "-o", "x.tsv", "--removed", "./x.tsv"], "conflicting-options"),
+        (["a.en,a.de", "-o", "x.tsv", "--removed", "a.en"], "unsupported-file"),
         (["a.en,a.de", "training.max_steps=3"], "unused-setting"),
         (["data.clean.numbers=false"], "missing-option"),
         (["a.en,a.de", "data.clean.number=false"], "unknown-setting"),
@@ -106,6 +109,14 @@ def test_an_interruption_leaves_no_file(corpus: Path, monkeypatch: pytest.Monkey
 def test_mistakes_are_explained(corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: str) -> None:
     monkeypatch.chdir(corpus)
     assert fails("clean", *arguments).code == code
+
+
+def test_the_data_of_a_recipe_is_not_overwritten(tmp_path: Path) -> None:
+    path = write_recipe(tmp_path, "translation")
+    recipe = load_recipe(path)
+    for source in (*recipe.data.train, *recipe.data.valid):
+        pair = ",".join(map(str, source.files(recipe.data.folder)))
+        assert fails("clean", path, "-o", pair).code == "overwrites-input"
 
 
 def test_training_keeps_the_same_pairs(tmp_path: Path) -> None:

@@ -170,6 +170,8 @@ def test_the_input_is_not_overwritten(trained: Path, tmp_path: Path) -> None:
     file = tmp_path / "in.txt"
     file.write_text(TEXT, encoding="utf-8")
     assert fails("translate", trained, "-i", file, "-o", tmp_path / "." / "in.txt").code == "overwrites-input"
+    for option in ("--memory", "--glossary"):
+        assert fails("translate", trained, "x", option, file, "-o", file).code == "overwrites-input"
     assert file.read_text(encoding="utf-8") == TEXT
 
 

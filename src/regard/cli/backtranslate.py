@@ -8,9 +8,8 @@ import typer
 
 from regard.cli import streams
 from regard.cli.options import AsJson, ModelOptions, SearchOptions, SourceLanguage, TargetLanguage
-from regard.cli.pairs import check_files, open_pairs
+from regard.cli.pairs import check_files, check_outputs, open_pairs
 from regard.cli.screen import print_json, print_result, report
-from regard.cli.streams import check_output
 from regard.messages import Message
 
 
@@ -40,8 +39,7 @@ def backtranslate(
     from regard.run.distill import translate_lines
 
     outputs = check_files(output, is_pair=True)
-    for name in outputs:
-        check_output(name, *files)
+    check_outputs(outputs, *files)
     translator, options = model.load_translator(run), search.changes()
     _, target = translator.task.languages.choose(source, target)
     options |= {"to": target} if target else {}

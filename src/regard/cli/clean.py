@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.options import AsJson
-from regard.cli.pairs import check_files, open_pairs
+from regard.cli.pairs import check_files, check_outputs, open_pairs
 from regard.cli.screen import ProgressLine, print_json, print_result, report
-from regard.cli.streams import check_output, interruptible
+from regard.cli.streams import interruptible
 from regard.cli.tables import make_source
 from regard.errors import UserError
 from regard.messages import Message, join_messages
@@ -82,11 +82,10 @@ def clean(
         settings.append(f"data.clean.min_score={threshold}")
         columns = add_score(columns, names)
     files = [file for item in (output, removed) if item for file in check_files(item, item == output)]
-    for file in files:
-        check_output(file, *(part for name in names for part in name.split(",")))
+    check_outputs(files, *(part for name in names for part in name.split(",")))
     with interruptible():
         with collect_accounts(report), ProgressLine(Message("pairs read:")) as progress:
-            corpus = open_corpus(names, settings, columns, (source, target))
+            corpus = open_corpus(names, settings, columns, (source, target), files)
             cleaned = clean_corpus(corpus, progress)
         found = cleaned.samples(samples)
         if not as_json:
@@ -106,8 +105,10 @@ def add_score(columns: str, names: list[str]) -> str:
     return ",".join(filter(None, [columns, "score=score"]))
 
 
-def open_corpus(names: list[str], settings: list[str], columns: str, languages: tuple[str, str]) -> "Corpus":
-    """The pairs of a recipe or of files, with the filters that are set, or the default ones."""
+def open_corpus(
+    names: list[str], settings: list[str], columns: str, languages: tuple[str, str], outputs: list[str]
+) -> "Corpus":
+    """The pairs of a recipe or of files, with the filters that are set, or the default ones; no output is an input."""
     from regard.config import apply_overrides, build
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources
@@ -118,7 +119,10 @@ def open_corpus(names: list[str], settings: list[str], columns: str, languages: 
         if columns or any(languages):
             problem, remedy = "`--columns`, `--from` and `--to` are for files", "change the recipe's [data] instead"
             raise UserError(problem, remedy, code="unsupported-option", where="columns")
-        return recipe_corpus(load(names[0], settings), report)
+        recipe = load(names[0], settings)
+        sources = [*recipe.data.train, *recipe.data.valid, *recipe.data.test]
+        check_outputs(outputs, *(str(path) for source in sources for path in source.files(recipe.data.folder)))
+        return recipe_corpus(recipe, report)
     sources = [make_source(name, columns) for name in names]
     if not sources:
         raise UserError("no corpus is given", "name a recipe or files", code="missing-option", where="CORPUS")

@@ -1,11 +1,12 @@
 """Files of sentence pairs that commands write: a table, JSON lines or two text files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.screen import to_json
-from regard.cli.streams import open_output
+from regard.cli.streams import check_output, open_output
 from regard.cli.tables import SPACES
 from regard.errors import UserError
 
@@ -26,6 +27,15 @@ def check_files(name: str, is_pair: bool) -> list[str]:
         remedy = "use .tsv or .jsonl" + (", or two text files SRC,TGT" if is_pair else "")
         raise UserError(f"pairs cannot be written to {name}", remedy, code="unsupported-file", where=name)
     return [name] if file_ending(name) in (".tsv", ".jsonl") else parts
+
+
+def check_outputs(names: Sequence[str], *inputs: str) -> None:
+    """Raise UserError if an output file is an input, or the same as another output."""
+    for name in names:
+        check_output(name, *inputs)
+    if len({Path(name).resolve() for name in names}) < len(names):
+        problem, remedy = f"{', '.join(names)}: two outputs are the same file", "choose a different file for each"
+        raise UserError(problem, remedy, code="conflicting-options", where="output")
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def translate(
     as_json: opt.AsJson = False,
 ) -> None:
     """Translate text of any size, one line of output for each line of input."""
-    check_output(output, input_, prefix_file)
+    check_output(output, input_, prefix_file, *map(str, filter(None, [documents.glossary, *(documents.memory or ())])))
     check_one_input(**{"--prefix": prefix, "--prefix-file": prefix_file})
     runs, text = split_arguments(arguments or [], bool(source or target))
     check_one_input(TEXT=text is not None, **{"--input": input_ != STDIO})
