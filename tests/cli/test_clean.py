@@ -77,6 +77,20 @@ def test_scores_choose_pairs(tmp_path: Path) -> None:
     assert out.read_text().splitlines() == ["src\ttgt\tscore", "second house here\tdas Haus\t0.9"]
 
 
+@pytest.mark.parametrize("score", ["", "high", "nan"])
+def test_scores_are_numbers(tmp_path: Path, score: str) -> None:
+    path = tmp_path / "s.tsv"
+    path.write_text(f"src\ttgt\tscore\na\tb\t{score}\n")
+    error = fails("clean", path, "--threshold", 0.5)
+    assert error.code == "bad-record" and "s.tsv, line 2" in error.err
+
+
+def test_a_table_without_scores(tmp_path: Path) -> None:
+    (tmp_path / "s.tsv").write_text("src\ttgt\na\tb\n")
+    error = fails("clean", tmp_path / "s.tsv", "--threshold", 0.5)
+    assert error.code == "missing-field" and "the columns src, tgt" in error.err
+
+
 def test_an_interruption_leaves_no_file(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = Cleaned.results
 

@@ -71,6 +71,8 @@ def read_pair(record: Record, source: Source) -> Example:
 def _score(record: Record, source: Source) -> float:
     """The score of a pair; a higher one is better."""
     value = _get(record, source, "score")
+    if value is None:
+        raise missing_field(record, source, "score")
     text = value if isinstance(value, str) else json.dumps(value)
     if not NUMBER.fullmatch(text.strip()) or not abs(number := float(text)) <= MAX_NUMBER:
         raise record.error(f"the score {text[:60]!r} is not a number", "write a number, a higher one for a better pair")
