@@ -210,6 +210,24 @@ def test_text_that_is_added_later_adds_parts(recipe: Path, tmp_path: Path) -> No
     assert more.account.read == 300 + 120 + 120
 
 
+def test_text_that_is_added_later_keeps_the_tokenizers(recipe: Path, tmp_path: Path) -> None:
+    prepare(recipe, tmp_path / "run", 4, "text.vocab_size=400")
+    before, names = digest(tmp_path / "run/tokenizer.json"), set(content(tmp_path / "run"))
+    lines = "".join(f"{'zebra quartz ' * 5}{number}\tVORTEX GLYPH {number}\n" for number in range(200))
+    (tmp_path / "new.tsv").write_text(lines, encoding="utf-8")
+    text = recipe.read_text(encoding="utf-8")
+    recipe.write_text(text.replace('tgt = "c.en"}]', 'tgt = "c.en"}, {file = "new.tsv"}]'), encoding="utf-8")
+    prepare(recipe, tmp_path / "run", 4, "text.vocab_size=400")
+    assert digest(tmp_path / "run/tokenizer.json") == before
+    assert {name for name in names if name.startswith("parts")} < set(content(tmp_path / "run"))
+    parts = {item.name for item in load_plan(tmp_path / "run")[1].slices}
+    assert {path.name for path in (tmp_path / "run/store/train/parts").iterdir()} == parts
+    text = recipe.read_text(encoding="utf-8")
+    recipe.write_text(text.replace('"new.tsv"', '"new.tsv", back_translated = true'), encoding="utf-8")
+    prepare(recipe, tmp_path / "run", 4, "text.vocab_size=400")  # with a tag, which needs a new tokenizer
+    assert digest(tmp_path / "run/tokenizer.json") != before
+
+
 def _die_while_writing(folder: Path, number: int) -> None:
     """Write a part, and be killed when all of its data but not its manifest is written."""
     corpus, plan = load_plan(folder)

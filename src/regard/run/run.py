@@ -168,11 +168,19 @@ class Run:
         return Run.create(self.folder, recipe)
 
     def restart(self, recipe: Recipe) -> "Run":
-        """Start again in this folder with a new recipe, and delete prepared data that no longer fits; the caller
-        checks that there are no weights."""
-        if self.changed_group(recipe):
+        """Start again in this folder with a new recipe, and delete tokenizers and labels that no longer fit; the caller
+        checks that there are no weights. Text that is added to data in parts is tokenised as the parts are."""
+        if self.changed_group(recipe) and not (is_parted(self.folder / STORES / "train") and self._adds_text(recipe)):
             self._remove_preparation()
         return Run.create(self.folder, recipe)
+
+    def _adds_text(self, recipe: Recipe) -> bool:
+        """True if all that a recipe changes are further sources of training text, which need no further tags."""
+        data, count = recipe.data, len(self.recipe.data.train)
+        names = ("tagged_languages", "has_back_translations")
+        tags = ([getattr(item, name, None) for name in names] for item in (self.recipe.data, data))
+        shorter = data.model_copy(update={"train": data.train[:count]})
+        return next(tags) == next(tags) and not self.changed_group(recipe.model_copy(update={"data": shorter}))
 
     def _is_prepared(self, text: str) -> bool:
         manifest = Manifest.read_or_none(self.folder / MANIFEST)
