@@ -228,6 +228,32 @@ def test_text_that_is_added_later_keeps_the_tokenizers(recipe: Path, tmp_path: P
     assert digest(tmp_path / "run/tokenizer.json") != before
 
 
+def test_a_part_of_a_changed_recipe_is_refused(recipe: Path, tmp_path: Path) -> None:
+    prepare_parts(load(recipe), tmp_path / "run", 2, 0, report=lambda _: None)
+    with pytest.raises(UserError, match="recipe") as error:
+        prepare_parts(load(recipe, "data.max_length=5"), tmp_path / "run", 2, 1)
+    assert error.value.code == "outdated-plan"
+    prepare_parts(load(recipe, "training.max_steps=5", "data.workers=2"), tmp_path / "run", 2, 1)
+
+
+def test_a_file_that_changes_while_it_is_read_is_no_part(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_parts(load(recipe), tmp_path / "run", 2, 0, report=lambda _: None)
+    corpus, plan = load_plan(tmp_path / "run")
+
+    def read(*arguments: Any) -> Any:
+        text = (tmp_path / "a.tsv").read_text(encoding="utf-8")
+        (tmp_path / "a.tsv").write_text(text.replace("one", "six"), encoding="utf-8")
+        return read_slice(*arguments)
+
+    read_slice = parts_module.read_slice
+    monkeypatch.setattr(parts_module, "read_slice", read)
+    with pytest.raises(UserError, match=r"a\.tsv changed after"):
+        parts_module.do_item(corpus, plan, "parts", 0)
+    assert not [*(tmp_path / "run/store/train/parts").glob("*")]
+
+
 def _die_while_writing(folder: Path, number: int) -> None:
     """Write a part, and be killed when all of its data but not its manifest is written."""
     corpus, plan = load_plan(folder)

@@ -133,14 +133,14 @@ class Corpus:
 
 def make_plan(corpus: Corpus, content: str, parts: int, digests: Digests) -> Plan:
     """Cut every source of a corpus into up to `parts` slices. A file that is added later changes no other's slices."""
-    slices, files = [], {}
+    slices = []
+    files = {str(path): _status(path) for source in corpus.sources for path in source.files(corpus.root)}
     for number, source in enumerate(corpus.sources):
         identity = identify([source], corpus.root, corpus.fields, digests)
         for item in _cut_source(source, number, corpus, parts):
             place = repr((item.starts, item.stops, item.header))
             item.name = fingerprint("part", identity, corpus.encoder.identity, place)[:20]
             slices.append(item)
-        files.update({str(path): _status(path) for path in source.files(corpus.root)})
     inputs, size = fingerprint(content, corpus.encoder.identity), sum(size for size, _ in files.values())
     groups = min(PARTITIONS, 1 << (size // GROUP_BYTES).bit_length())
     return Plan(content=content, inputs=inputs, parts=parts, slices=slices, groups=groups, files=files)
@@ -149,11 +149,17 @@ def make_plan(corpus: Corpus, content: str, parts: int, digests: Digests) -> Pla
 def check_plan(plan: Plan, corpus: Corpus) -> None:
     """Raise a UserError if a file, the tokenizers or the settings changed after the plan was made; no file is read."""
     known = {str(path): path for source in corpus.sources for path in source.files(corpus.root)}
-    changed = [name for name, status in plan.files.items() if name not in known or _status(known[name]) != status]
-    if changed or len(known) != len(plan.files) or plan.inputs != fingerprint(plan.content, corpus.encoder.identity):
-        what = changed[0] if changed else "the recipe"
-        problem = f"{what} changed after {corpus.folder / PLAN} was written"
-        raise UserError(problem, "repeat the command with `--part 0`", code="outdated-plan", where=corpus.folder / PLAN)
+    if known.keys() != plan.files.keys() or plan.inputs != fingerprint(plan.content, corpus.encoder.identity):
+        raise outdated_plan(corpus.folder, "the recipe")
+    for name, status in plan.files.items():
+        if _status(known[name]) != status:
+            raise outdated_plan(corpus.folder, name)
+
+
+def outdated_plan(folder: Path, changed: str) -> UserError:
+    """The error for a plan after which something changed; `folder` is that of the store."""
+    problem, remedy = f"{changed} changed after {folder / PLAN} was written", "repeat the command with `--part 0`"
+    return UserError(problem, remedy, code="outdated-plan", where=folder / PLAN)
 
 
 def _status(path: Path) -> list[int]:
@@ -295,9 +301,9 @@ def _first_line(path: Path) -> bytes:
         return next(line for line in stream if line.removeprefix(BOM).strip())
 
 
-def write_part(corpus: Corpus, item: Slice) -> None:
+def write_part(corpus: Corpus, plan: Plan, number: int) -> None:
     """Read, filter and tokenise a slice, unless it is there: a folder in `parts`."""
-    encoder, accounts = corpus.encoder, list[Account]()
+    encoder, accounts, item = corpus.encoder, list[Account](), plan.slices[number]
 
     def write(writer: StoreWriter) -> Counter[str]:
         counts, keys = Counter[str](), _KeyWriter(writer)
@@ -312,6 +318,7 @@ def write_part(corpus: Corpus, item: Slice) -> None:
             if chunk.keys is not None:
                 keys.append(chunk.keys)
         keys.flush()
+        check_plan(plan, corpus)  # the name of the part stands for what was just read
         writer.facts["account"] = vars(accounts[0])
         writer.facts["lengths"] = {name: facts.model_dump() for name, facts in lengths.items()}
         return counts
@@ -431,7 +438,7 @@ def do_item(corpus: Corpus, plan: Plan, step: str, number: int) -> None:
     """Do one item of a step, unless it is done."""
     names = [item.name for item in plan.slices]
     if step == PARTS:
-        write_part(corpus, plan.slices[number])
+        write_part(corpus, plan, number)
     elif step == DUPLICATES:
         find_duplicates(corpus.folder, names, number, plan.groups)
     else:

@@ -16,7 +16,7 @@ from pathlib import Path
 from regard.data.accounts import collect_accounts, record_account
 from regard.data.digests import Digests
 from regard.data.encoders import PairEncoder
-from regard.data.parts import PLAN, Corpus, Plan, check_plan, do_item, make_plan, merge, steps
+from regard.data.parts import PLAN, Corpus, Plan, check_plan, do_item, make_plan, merge, outdated_plan, steps
 from regard.data.store import DIGESTS, PARTS
 from regard.errors import UserError
 from regard.files import JsonObject, remove_leftovers, write_json
@@ -27,6 +27,7 @@ from regard.run.run import Run
 from regard.run.train import open_folder
 from regard.run_files import ACCOUNTS, STORES
 from regard.tasks.base import Report
+from regard.tasks.defaults import take_defaults
 from regard.tasks.operations import refuse_dropout
 
 CONNECT_SECONDS = 30
@@ -59,6 +60,9 @@ def prepare_parts(
     check_recipe(recipe)
     if part:
         corpus, plan = load_plan(folder)
+        run = Run.open(folder)
+        if run.changed_group(take_defaults(recipe, run.recipe)):
+            raise outdated_plan(corpus.folder, "the recipe")
         if not part <= parts == plan.parts:
             problem = f"part {part} of {parts} does not exist: {corpus.folder / PLAN} has {plan.parts} parts per file"
             remedy = f"set `--parts {plan.parts}` and a smaller `--part`, or make the plan again with `--part 0`"
