@@ -236,6 +236,17 @@ def test_a_part_of_a_changed_recipe_is_refused(recipe: Path, tmp_path: Path) -> 
     prepare_parts(load(recipe, "training.max_steps=5", "data.workers=2"), tmp_path / "run", 2, 1)
 
 
+def test_rows_with_other_columns_are_an_error_at_every_cut(recipe: Path, tmp_path: Path) -> None:
+    lines = [f"one two {number}\tTHREE FOUR" for number in range(100, 200)]
+    (tmp_path / "a.tsv").write_text("\n".join(lines), encoding="utf-8")
+    prepare(recipe, tmp_path / "run", 4)  # later the tokenizers are there, and no process reads all text
+    first = next(item.line for item in load_plan(tmp_path / "run")[1].slices if item.line > 1) - 1
+    wider = [*lines[:first], *(line.replace("E F", "E\tF") for line in lines[first:])]
+    (tmp_path / "a.tsv").write_text("\n".join(wider), encoding="utf-8")
+    with pytest.raises(UserError, match="has 3 columns, the first row 2"):
+        prepare(recipe, tmp_path / "run", 4)
+
+
 def test_a_file_that_changes_while_it_is_read_is_no_part(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

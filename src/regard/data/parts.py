@@ -182,8 +182,9 @@ def _cut_source(source: Source, number: int, corpus: Corpus, parts: int) -> list
     offsets = [[offset for offset, _ in cuts], *(_find_lines(path, [line for _, line in cuts]) for path in paths[1:])]
     starts = [[0] * len(paths)]
     lines = [1]
+    tab = (source.delimiter or "\t").encode() if kind == "tsv" else b""
     for (_, line), *places in zip(cuts, *offsets, strict=False):
-        if all(_may_begin(path, place) for path, place in zip(paths, places, strict=True)):
+        if all(_may_begin(path, place, tab) for path, place in zip(paths, places, strict=True)):
             starts.append(places)
             lines.append(line)
     header = None
@@ -226,12 +227,14 @@ def _find_lines(path: Path, numbers: Sequence[int]) -> list[int]:
     return found
 
 
-def _may_begin(path: Path, offset: int) -> bool:
-    """False if a line would be read differently at the beginning of a file, where its encoding is checked."""
+def _may_begin(path: Path, offset: int, tab: bytes) -> bool:
+    """False if a line would be read differently at the beginning of a file, where its encoding is checked. The first
+    row of a table decides how many columns, separated by `tab`, the others have."""
     with path.open("rb") as stream:
         stream.seek(offset)
         line = stream.readline(BLOCK)
-    return line.endswith(b"\n") and not line.startswith((BOM, *BINARY))
+    same = not tab or line.count(tab) == _first_line(path).count(tab)
+    return same and line.endswith(b"\n") and not line.startswith((BOM, *BINARY))
 
 
 # ---- a part
