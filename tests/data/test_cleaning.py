@@ -37,6 +37,20 @@ def test_filters_judge_texts(src: str, tgt: str, reason: str | None) -> None:
     assert cleaning.check_pair({"src": src, "tgt": tgt}, CleanSettings(), LANGUAGES) == reason
 
 
+@pytest.mark.parametrize(
+    ("src", "tgt", "reason"),
+    [
+        ("DIST1 is the current primary of AG.", "DIST1 是 AG 当前的主要副本。", None),
+        ("See BufferWithTolerance (geometry Data Type)", "请参阅 BufferWithTolerance（geometry 数据类型）", None),
+        ("Press ENTER.", "按 Enter。", None),
+        ("Press ENTER.", "Press ENTER.", "script"),
+        ("Close the old window.", "Schließen 是 alte Fenster.", "script"),
+    ],
+)
+def test_names_in_another_script_are_kept_if_both_sides_have_them(src: str, tgt: str, reason: str | None) -> None:
+    assert cleaning.check_pair({"src": src, "tgt": tgt}, CleanSettings(), ("en", "zh")) == reason
+
+
 @pytest.mark.parametrize("name", ["markup", "placeholders", "urls", "numbers"])
 def test_a_filter_can_be_switched_off(name: str) -> None:
     texts = {

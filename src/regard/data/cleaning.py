@@ -61,7 +61,8 @@ class CleanSettings(Settings):
         0.5,
         ge=0,
         le=1,
-        description="minimum share of letters in the script of the side's language, e.g. Latin for en; 0: any script",
+        description="minimum share of letters in the script of the side's language, e.g. Latin for en; words on both "
+        "sides, e.g. names, do not count; 0: any script",
     )
     max_word: int = Field(60, ge=0, description="maximum characters per word; 0: any length")
     markup: bool = Field(True, description="leave out pairs whose HTML tags or entities differ")
@@ -114,7 +115,8 @@ def check_pair(example: Example, settings: CleanSettings, languages: tuple[str, 
     src, tgt = example["src"], example["tgt"]
     if is_low_score(example.get("score"), settings.min_score):
         return "score"
-    if any(is_other_script(text, language, settings.script) for text, language in sides(example, languages)):
+    both = zip(sides(example, languages), (tgt, src), strict=True)
+    if any(is_written_in_other_script(*side, other, settings.script) for side, other in both):
         return "script"
     if settings.max_word and (has_long_word(src, settings.max_word) or has_long_word(tgt, settings.max_word)):
         return "long_word"
@@ -149,6 +151,16 @@ def is_other_script(text: str, language: str, share: float) -> bool:
         return False
     counts = count_scripts(text)
     return sum(counts[script] for script in scripts) < share * counts.total()
+
+
+def is_written_in_other_script(text: str, language: str, other: str, share: float) -> bool:
+    """As `is_other_script`; but if a text has letters of its script, words of the other side do not count, e.g. the
+    names and code in a Chinese manual."""
+    if not is_other_script(text, language, share):
+        return False
+    shared = {*WORD.findall(other.casefold())}
+    own = " ".join(word for word in WORD.findall(text.casefold()) if word not in shared)
+    return is_other_script(text, language, 1e-9) or is_other_script(own, language, share)
 
 
 def has_long_word(text: str, limit: int) -> bool:
