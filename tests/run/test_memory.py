@@ -177,7 +177,9 @@ def test_a_text_in_capitals_of_an_unknown_script_stays_as_it_is(translator: Tran
 
 
 def test_the_form_of_address_counts_in_capitals(translator: Translator) -> None:
-    own = {"Can you help me?": "Können Sie mir helfen?"}
-    options = {"source": "en", "target": "de", "memory": own}
-    assert translator.translate("CAN YOU HELP ME?", **options, formality="less") == "KANNST DU MIR HELFEN?"
-    assert translator.translate("CAN YOU HELP ME?", **options, formality="more") == "KÖNNEN SIE MIR HELFEN?"
+    own, text = {"Can you help me?": "Können Sie mir helfen?"}, "CAN YOU HELP ME?"
+    less, more = (
+        translator.translate(text, source="en", target="de", memory=own, formality="less"),
+        translator.translate(text, source="en", target="de", memory=own, formality="more"),
+    )
+    assert (less, more) == ("KANNST DU MIR HELFEN?", "KÖNNEN SIE MIR HELFEN?")
