@@ -301,7 +301,7 @@ def read_slice(corpus: Corpus, item: Slice, record: Callable[[Account], None]) -
 def _first_line(path: Path) -> bytes:
     """The first line of a file that is not blank."""
     with path.open("rb") as stream:
-        return next(line for line in stream if line.removeprefix(BOM).strip())
+        return next((line for line in stream if line.removeprefix(BOM).strip()), b"")
 
 
 def write_part(corpus: Corpus, plan: Plan, number: int) -> None:
