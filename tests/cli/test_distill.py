@@ -69,6 +69,16 @@ def test_copies_of_a_repeated_source_are_translated_once(teacher: Translator) ->
     assert list(source_lines(other, "train")) == once
 
 
+def test_a_limit_takes_a_fixed_sample_in_order(teacher: Translator, tmp_path: Path) -> None:
+    every = list(source_lines(teacher, "train"))
+    sample = list(source_lines(teacher, "train", limit=40))
+    assert len(sample) == 40 and sample == [line for line in every if line in sample]
+    assert set(source_lines(teacher, "train", limit=10)) < set(sample)  # a smaller sample is part of a larger one
+    assert list(source_lines(teacher, "train", limit=len(every) + 1)) == every
+    assert distill(teacher, tmp_path, limit=40).lines == 40
+    assert (tmp_path / "train.src").read_bytes() == b"".join(sample)
+
+
 @pytest.mark.parametrize("damage", [b"", b"half a line", b"a whole line\nhalf", b"a\nb\nc\n"])
 def test_a_continued_distillation_gives_the_same_files(teacher: Translator, tmp_path: Path, damage: bytes) -> None:
     complete, interrupted, count = tmp_path / "complete", tmp_path / "interrupted", len(train_sentences())

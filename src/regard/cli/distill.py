@@ -26,6 +26,10 @@ def distill(
     on: Annotated[str, Option(metavar="train|valid|test", help="Split of the recipe's data to translate.")] = "train",
     source: SourceLanguage = None,
     target: TargetLanguage = None,
+    limit: Annotated[
+        int | None,
+        Option(metavar="N", min=1, show_default="all", help="Maximum number of sources per direction, a fixed sample."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate a run's training data, to train a student on the translations."""
@@ -44,7 +48,8 @@ def distill(
         directions = select_directions(translator.task, source, target)
         path = folder or translator.run.outputs / "distilled"
         distilled = [
-            distill_split(translator, path, split, progress, direction, team, **options) for direction in directions
+            distill_split(translator, path, split, progress, direction, team, limit, **options)
+            for direction in directions
         ]
     sources = [item.source for item in distilled]
     setting = f"data.{split}={sources[0] if len(sources) == 1 else '[' + ', '.join(sources) + ']'}"

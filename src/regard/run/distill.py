@@ -20,7 +20,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 
 from regard.data.formats import read_examples
@@ -82,10 +84,11 @@ def distill(
     progress: ProgressCallback | None = None,
     direction: tuple[str, str] | None = None,
     team: Team | None = None,
+    limit: int | None = None,
     **options: object,
 ) -> Distilled:
-    """Translate the sources of a split of the run's data into `folder`, or continue there. The processes of a `team`
-    translate together; rank 0 reads and writes the files."""
+    """Translate the sources of a split of the run's data, or a sample of `limit` of them, into `folder`, or continue
+    there. The processes of a `team` translate together; rank 0 reads and writes the files."""
     name = f"{split}.{'-'.join(direction)}" if direction else split
     src, tgt, path = (folder / f"{name}.{ending}" for ending in ("src", "tgt", "manifest.json"))
     unfinished = folder / f"{tgt.name}{ENDING}"
@@ -95,7 +98,7 @@ def distill(
         return Distilled(src, tgt, total, 0, direction)
     with tell_team(team) as tell, locked(folder):
         remove_leftovers(folder)
-        total, src_sum = count_lines(source_lines(translator, split, direction))
+        total, src_sum = count_lines(source_lines(translator, split, direction, limit))
         inputs = {**origin(translator, given), "split": split, "src": src_sum}
         manifest = read_manifest(path, inputs, [tgt] if is_source(src, src_sum) else [src, tgt])
         if manifest is None:  # written first: it says that the other files are made here
@@ -106,7 +109,7 @@ def distill(
             return Distilled(src, tgt, total, total, direction)
         if not is_source(src, src_sum):
             with replacing(src) as temporary, temporary.open("wb") as stream:
-                stream.writelines(source_lines(translator, split, direction))
+                stream.writelines(source_lines(translator, split, direction, limit))
         tell(src)
         with Work(progress, total, unfinished, {**translator.made_from(), **inputs}, team) as work:
             with replacing(tgt) as temporary, temporary.open("wb") as stream, src.open("rb") as lines:
@@ -158,15 +161,24 @@ def help_distill(translator: Translator, team: Team, options: JsonObject) -> int
         return sum(1 for _ in translate_lines(translator, map(decode_line, lines), options))
 
 
-def source_lines(translator: Translator, split: str, direction: tuple[str, str] | None = None) -> Iterator[bytes]:
-    """The source sentences of a split, one per line; of one direction, each sentence once."""
-    if direction is None:
-        return (f"{one_line(pair['src'])}\n".encode() for pair in translator.task.read(split) if not pair.get("copy"))
+def source_lines(
+    translator: Translator, split: str, direction: tuple[str, str] | None = None, limit: int | None = None
+) -> Iterator[bytes]:
+    """The source sentences of a split, one per line; of one direction, each sentence once. With a limit, a sample in
+    the order of the split, which depends on the sentences alone: those with the smallest hashes."""
     task, data = translator.task, translator.task.recipe.data
-    sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
-    pairs = task.read(split) if data.held_out else read_examples(sources, data.folder, task.recipe.fields)
-    of_direction = (pair for pair in pairs if (pair.get("from"), pair.get("to")) == direction)
-    return iter(dict.fromkeys(f"{one_line(pair['src'])}\n".encode() for pair in of_direction))
+    if direction is None:
+        pairs = (pair for pair in task.read(split) if not pair.get("copy"))
+    else:
+        sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
+        read = task.read(split) if data.held_out else read_examples(sources, data.folder, task.recipe.fields)
+        pairs = (pair for pair in read if (pair.get("from"), pair.get("to")) == direction)
+    every = (f"{one_line(pair['src'])}\n".encode() for pair in pairs)
+    lines = every if direction is None else iter(dict.fromkeys(every))
+    if limit is None:
+        return lines
+    hashed = ((hashlib.blake2b(line, digest_size=8).digest(), number, line) for number, line in enumerate(lines))
+    return iter([line for *_, line in sorted(nsmallest(limit, hashed), key=itemgetter(1))])
 
 
 def is_source(src: Path, sha256: str) -> bool:
