@@ -2,9 +2,11 @@
 
     python -m benchmarks.translator_scores FOLDER translator runs/single-pair --limit 200
     python -m benchmarks.translator_scores FOLDER translator --also news de NEWS.en NEWS.de
+    python -m benchmarks.translator_scores FOLDER translator runs/general --split valid
 
-FOLDER is that of benchmarks.translator_data: test.CORPUS.LANGUAGE.tsv, English first, also .xz. A run is scored in the
-directions that it knows. --also adds a corpus of two files of lines, English first. The tables are Markdown.
+FOLDER is that of benchmarks.translator_data: test.CORPUS.LANGUAGE.tsv, English first, also .xz; --split valid is for
+development. A run is scored in the directions that it knows. --also adds a corpus of two files of lines, English first.
+The tables are Markdown.
 """
 
 import argparse
@@ -36,10 +38,10 @@ def read_lines(path: Path) -> list[str]:
         return [line.rstrip("\n") for line in stream]
 
 
-def read_sets(folder: Path, also: Sequence[Sequence[str]], limit: int) -> list[TestSet]:
-    """All test sets, in both directions."""
+def read_sets(folder: Path, split: str, also: Sequence[Sequence[str]], limit: int) -> list[TestSet]:
+    """All sets of a split, in both directions."""
     tables = {}
-    for path in sorted(folder.glob("test.*.tsv*")):
+    for path in sorted(folder.glob(f"{split}.*.tsv*")):
         _, corpus, language, *_ = path.name.split(".")
         tables[corpus, language] = [(line.split("\t")[0], line.split("\t")[1]) for line in read_lines(path)]
     for corpus, language, english, other in also:
@@ -98,13 +100,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the folder of the test files")
     parser.add_argument("runs", nargs="+", help="folders of runs, or names of runs that come with regard")
+    parser.add_argument("--split", choices=("valid", "test"), default="test")
     parser.add_argument("--limit", type=int, help="at most this many sentences of each file")
     parser.add_argument(
         "--also", nargs=4, action="append", default=[], metavar=("NAME", "LANGUAGE", "ENGLISH", "OTHER")
     )
     parser.add_argument("--json", type=Path, help="a file for the scores")
     arguments = parser.parse_args()
-    sets = read_sets(arguments.folder, arguments.also, arguments.limit)
+    sets = read_sets(arguments.folder, arguments.split, arguments.also, arguments.limit)
     runs: dict[str, Translator | None] = {name: Translator.load(name) for name in arguments.runs}
     known = {direction for run in runs.values() if run is not None for direction in run.task.languages.directions}
     sets = [part for part in sets if part.direction in known]
