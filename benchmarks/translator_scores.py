@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.files import JsonObject
 from regard.metrics.translation import bleu, bleu_tokenizer_for, chrf
 from regard.run.model import Translator
 
@@ -69,7 +70,9 @@ def score_run(name: str, translator: Translator | None, sets: Sequence[TestSet])
             outputs = part.sources
         elif part.direction in translator.task.languages.directions:
             examples = [{"src": text, "to": target if translator.task.languages.tags else ""} for text in part.sources]
-            outputs = [prediction["translation"] for prediction in translator.predict(examples)]
+            predictions = list(translator.predict(examples))
+            outputs = [prediction["translation"] for prediction in predictions]
+            print_thirds(predictions, part.targets)
         else:
             continue
         direction = f"{source}-{target}"
@@ -78,6 +81,16 @@ def score_run(name: str, translator: Translator | None, sets: Sequence[TestSet])
             collected.extend(texts)
         print(f"{name}: {direction} {part.corpus}, {len(outputs):,} sentences", flush=True)
     return scores | {f"{direction} {ALL}": score(*texts) for direction, texts in together.items()}
+
+
+def print_thirds(predictions: Sequence[JsonObject], targets: Sequence[str]) -> None:
+    """Print chrF of the sentences with the least, the middle and the greatest confidence."""
+    order = sorted(range(len(predictions)), key=lambda number: predictions[number]["confidence"] or 0.0)
+    thirds = [order[len(order) * third // 3 : len(order) * (third + 1) // 3] for third in range(3)]
+    values = [
+        chrf([predictions[n]["translation"] for n in third], [targets[n] for n in third]).value for third in thirds
+    ]
+    print("chrF by confidence, least to greatest:", *(f"{value:.1f}" for value in values))
 
 
 def table(sets: Sequence[TestSet], scores: dict[str, dict[str, tuple[float, float]]]) -> str:

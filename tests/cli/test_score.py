@@ -48,6 +48,17 @@ def test_cross_entropies_equal_a_computation_token_by_token(translator: Translat
     assert scores == pytest.approx([math.exp(-value) for value in expected], abs=1e-4)
 
 
+def test_the_confidence_of_a_translation_is_its_score(translator: Translator) -> None:
+    sources = ["six two nine", "one nine two one", "three", "two six six six one"]
+    predictions = list(translator.predict(sources))
+    expected = [
+        math.exp(-one_by_one(translator, source, prediction["translation"]))
+        for source, prediction in zip(sources, predictions, strict=True)
+    ]
+    assert [prediction["confidence"] for prediction in predictions] == pytest.approx(expected, abs=1e-4)
+    assert [prediction["hypotheses"][0]["confidence"] for prediction in predictions] == pytest.approx(expected, abs=1e-4)
+
+
 def test_the_dual_score_prefers_agreement() -> None:
     assert dual_score(1.0, 1.0) == pytest.approx(math.exp(-1), abs=1e-6)
     assert dual_score(0.5, 1.5) == dual_score(1.5, 0.5) == pytest.approx(math.exp(-2), abs=1e-6)

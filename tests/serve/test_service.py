@@ -15,7 +15,7 @@ from tests.tiny import number_sentences, translate_words
 
 from regard.documents.segment import SegmentTranslation, join_steps
 from regard.run.model import Model, Translator
-from regard.run.translating import SearchStep, cut_repetition, cut_source, translate_texts
+from regard.run.translating import SearchStep, cut_repetition, cut_source, predict_texts, translate_texts
 from regard.serve.access import ApiKeys
 from regard.serve.errors import ServiceError
 from regard.serve.segments import SegmentTranslator, count_tokens
@@ -225,7 +225,7 @@ def test_one_word_of_19_000_letters_is_many_inputs_of_bounded_cost(
     def submit(key: object, function: object, inputs: Any, costs: list[int]) -> Future[list[Any]]:
         submitted.append(([example["src"] for example in inputs], costs))
         future: Future[list[Any]] = Future()
-        hypothesis = {"score": 0.0, "finished": True, "looped": False}
+        hypothesis = {"score": 0.0, "confidence": 1.0, "finished": True, "looped": False}
         one = {"looped": False, "parts": 1, "hypotheses": [hypothesis]}
         future.set_result([{"translation": example["src"].upper(), **one} for example in inputs])
         return future
@@ -288,6 +288,18 @@ def test_clients_are_told_apart_by_address_and_key(tiny_app: FastAPI, monkeypatc
     monkeypatch.setattr(tiny_app.state.access, "keys", ApiKeys([]))
     assert client.post("/v1/translate", json={"text": "six six", "target": "de"}).status_code == 200
     assert set(clients) == {b"127.0.0.1"}
+
+
+def test_each_sentence_has_a_confidence(service: Service) -> None:
+    text = "one nine two. Привет. six."
+    first, again = run(service.translate(request(text))), run(service.translate(request(text)))
+    (found,) = first
+    assert found.confidences[1] is None  # copied
+    assert all(value is not None and 0 < value <= 1 for value in (found.confidences[0], found.confidences[2]))
+    assert again == first  # from the cache
+    model = service.runs["numbers"].model
+    ((_, prediction),) = predict_texts(model, [text], "en", "de")  # type: ignore[arg-type]
+    assert prediction["confidences"] == pytest.approx(found.confidences)
 
 
 def test_problems_of_a_translation_are_reported(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

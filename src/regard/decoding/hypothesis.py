@@ -32,6 +32,11 @@ class Hypothesis:
     looped: bool = False
     """True if it was truncated because it repeated itself."""
 
+    @property
+    def confidence(self) -> float:
+        """P(Y|X)^(1/|Y|), the geometric mean of the probabilities of its tokens, from 0 to 1."""
+        return math.exp(min(0.0, self.log_prob / max(1, len(self.tokens) + self.finished)))
+
 
 def length_penalty(length: Tensor, alpha: float) -> Tensor:
     """lp(Y) = ((5 + |Y|) / 6)^alpha, Wu et al. 2016, eq. 14: without it short outputs always win."""

@@ -1,5 +1,6 @@
 """What a document gives to a translator, and what it gets back: sentences, translations and their links."""
 
+import math
 from dataclasses import dataclass, replace
 
 from regard.files import JsonObject
@@ -37,7 +38,8 @@ class SegmentTranslation:
     """The translation of one segment: the best one, others from the second best on, and one link per target token.
 
     `prediction` is what the model says about it: score, hypotheses, ...; None if no model translated it. `problem` is a
-    key of PROBLEMS, or "". `remembered` is True if it comes from a translation memory.
+    key of PROBLEMS, or "". `remembered` is True if it comes from a translation memory. `confidence` is the model's mean
+    probability of a token (`Hypothesis.confidence`).
     """
 
     text: str
@@ -46,6 +48,7 @@ class SegmentTranslation:
     prediction: JsonObject | None = None
     problem: str = ""
     remembered: bool = False
+    confidence: float | None = None
 
 
 def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
@@ -57,4 +60,7 @@ def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> Segment
         if overlap > 0:
             links.append((source_start, source_end, target_start, target_end))
     remembered = before.remembered and after.remembered
-    return replace(after, links=tuple(links), problem=before.problem or after.problem, remembered=remembered)
+    known = [item.confidence for item in (before, after) if item.confidence is not None]
+    confidence = math.prod(known) if known else None
+    problem = before.problem or after.problem
+    return replace(after, links=tuple(links), problem=problem, remembered=remembered, confidence=confidence)

@@ -277,7 +277,10 @@ class SegmentTask:
         for number in looped:
             text = cut_repetition(str(repaired[number]["translation"]))
             repaired[number] = {**repaired[number], "translation": text}
-        return [SegmentTranslation(str(item["translation"]), prediction=item) for item in repaired]
+        return [
+            SegmentTranslation(str(item["translation"]), prediction=item, confidence=item.get("confidence"))
+            for item in repaired
+        ]
 
     def _repair_numbers(self, examples: Sequence[Example], translations: Sequence[SegmentTranslation]) -> Steps:
         """SearchStep again for a translation with other numbers than its source, with numbers that a model copies."""
@@ -317,7 +320,8 @@ class SegmentTask:
             if (index := choose_form([str(item["text"]) for item in right], source, target, wanted)) is not None:
                 best = {**prediction, **right[index], "translation": right[index]["text"], "hypotheses": [right[index]]}
                 best = {name: value for name, value in best.items() if name not in ("text", "tokens")}
-                repaired[n] = replace(repaired[n], text=str(right[index]["text"]), prediction=best)
+                text, confidence = str(right[index]["text"]), right[index]["confidence"]
+                repaired[n] = replace(repaired[n], text=text, prediction=best, confidence=confidence)
         return repaired
 
     def _target(self, example: Example) -> str:
@@ -405,7 +409,8 @@ def join_pieces(text: str, spans: Sequence[Span], translations: Sequence[Segment
     best = [item.prediction["hypotheses"][0] for item in translations if item.prediction]
     prediction = joined_prediction(joined, best, len(best), best) if best else None  # None: no model translated a piece
     problem = max((item.problem for item in translations), default="")
-    return SegmentTranslation(joined, links=tuple(links), prediction=prediction, problem=problem)
+    confidence = min((item.confidence for item in translations if item.confidence is not None), default=None)
+    return SegmentTranslation(joined, links=tuple(links), prediction=prediction, problem=problem, confidence=confidence)
 
 
 def lost_words(text: str, translation: SegmentTranslation) -> int:
@@ -572,7 +577,8 @@ def join_predictions(document: TemplateDocument, translations: Sequence[SegmentT
     """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts.
 
     `sentences` is the number of sentences that the model translated; `parts` is larger if some are too long for it.
-    `memory` is the number of sentences from a translation memory.
+    `memory` is the number of sentences from a translation memory. `confidences` has one for each sentence, None if no
+    model translated it.
     """
     text = document.render(translations)
     predictions = [item.prediction for item in translations if item.prediction]
@@ -585,6 +591,7 @@ def join_predictions(document: TemplateDocument, translations: Sequence[SegmentT
         hypotheses = [item | {"text": new} for item, new in zip([*used, *others], texts, strict=True)]
     problems = sorted({item.problem for item in translations} - {""})
     remembered = sum(item.remembered for item in translations)
-    counts = {"sentences": len(predictions)} | ({"problems": problems} if problems else {})
+    counts: JsonObject = {"sentences": len(predictions), "confidences": [item.confidence for item in translations]}
+    counts |= {"problems": problems} if problems else {}
     counts |= {"memory": remembered} if remembered else {}
     return joined_prediction(text, used, parts, hypotheses) | counts

@@ -66,6 +66,7 @@ class TranslatedText:
     """The translation of one text; `source` is its language, `detected` what was detected if it was not given.
 
     `problems` are keys of `segment.PROBLEMS`; `memory` is the number of sentences from a translation memory.
+    `confidences` has one for each sentence, None if no model translated it.
     """
 
     text: str
@@ -75,6 +76,7 @@ class TranslatedText:
     links: list[Link]
     problems: list[str] = field(default_factory=list)
     memory: int = 0
+    confidences: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,9 @@ class Service:
         links = segments.text_links(text, rendered, document.segments, translations) if links_too else []
         problems = find_problems(translations)
         remembered = sum(item.remembered for item in translations)
-        return TranslatedText(rendered, alternatives, plan.direction[0], plan.detected, links, problems, remembered)
+        confidences = [item.confidence for item in translations]
+        language = plan.direction[0]
+        return TranslatedText(rendered, alternatives, language, plan.detected, links, problems, remembered, confidences)
 
     async def translate_file(
         self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}

@@ -413,6 +413,7 @@ class Seq2Seq(Task[R, Pairs]):
                 "score": item.score,
                 "finished": item.finished,
                 "looped": item.looped,
+                "confidence": item.confidence,
                 "tokens": list(item.tokens),
             }
             for item in used
@@ -476,10 +477,11 @@ class Seq2Seq(Task[R, Pairs]):
 def joined_prediction(
     text: str, best: Sequence[JsonObject], parts: int, hypotheses: Sequence[JsonObject]
 ) -> Prediction:
-    """The prediction of a text whose parts have these `best` hypotheses; its score is their mean."""
+    """The prediction of a text whose parts have these `best` hypotheses: their mean score, their least confidence."""
     return {
         "translation": text,
         "score": sum(item["score"] for item in best) / len(best) if best else None,
+        "confidence": min((item["confidence"] for item in best), default=None),
         "finished": all(item["finished"] for item in best),
         "looped": any(item["looped"] for item in best),
         "parts": parts,

@@ -28,7 +28,7 @@ class TranslationChecks(Seq2SeqChecks["Translation"]):
 
 
 class Translation(Seq2Seq[TranslationRecipe]):
-    """{"src", "prefix"?} -> {"translation", "score", "finished", "looped", "parts", "hypotheses"}."""
+    """{"src", "prefix"?} -> {"translation", "score", "confidence", "finished", "looped", "parts", "hypotheses"}."""
 
     name = "translation"
     exchange = Exchange("translate", "translation")
