@@ -20,6 +20,10 @@ sentences before a comma ("Hello, Tom"), and the EVERYDAY_WORDS most frequent wo
 small letters. The files -short have whole sentences of one or two words, as they are and bare in small letters.
 
 The texts of `other` are made by language_others.py.
+
+With the folders europarl, wmt-newstest-de-en, wmt-dev and mlqe-pe-en-zh, of which nothing is in train, DATA also gives
+valid-prose.tsv and test-prose.tsv: lines of debates and news, each whole (form sentence) and as a beginning of 21 to 60
+characters (form part).
 """
 
 import argparse
@@ -55,6 +59,23 @@ FILES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }  # fmt: skip
 """The files of each domain, and the language of each column."""
+PROSE = {
+    split: {
+        "debates": {f"europarl/{folder}.{code}.xz": code for code in ("de", "en", "es", "fr")},
+        "news": {
+            **{f"wmt-newstest-de-en/newstest{year}.{code}.xz": code for code in ("de", "en")},
+            **{f"wmt-dev/newstest{year}.en-{code}.tsv.xz": code for code in ("es", "fr")},
+            chinese: "zh",
+        },
+    }
+    for split, folder, year, chinese in (
+        ("valid", "dev", 2012, "mlqe-pe-en-zh/dev.tsv.xz"),
+        ("test", "test", 2013, "wmt-dev/newstest2019-zhen.en-zh.tsv.xz"),
+    )
+}
+"""The files of texts that are in no training, by split and domain, and the language of their last column."""
+PROSE_LINES, BEGINNING = 1_000, (21, 60)
+"""Lines of each file, and characters of their beginnings."""
 DOMAIN_SHARES = {"tatoeba": 0.5, "msdocs": 0.25, "pydocs": 0.15, "mlqe-pe": 0.1}
 WORD_SOURCES = {"sentences": 0.25, "all": 0.25, "common": 0.5}
 """Shares of the single words that are drawn from sentences, from the list of words, and from its beginning."""
@@ -277,6 +298,23 @@ def number_of_words(text: str, language: str) -> int:
     return (sum(map(is_chinese, text)) + 1) // 2 if language == "zh" else len(text.split())
 
 
+def make_prose(data: Path, split: str) -> list[Text]:
+    """Lines of files that are in no training, each whole and as a short beginning."""
+    rng, texts = random.Random(f"{SEED} {split} prose"), list[Text]()
+    for domain, files in PROSE[split].items():
+        for name, language in files.items():
+            with lzma.open(data / name, "rt", encoding="utf-8", newline="") as stream:
+                lines = [clean(line.rpartition("\t")[2]) for line in stream]
+            kept = [line for line in lines if len(line) > BEGINNING[1] and fits(line, language)]
+            for line in rng.sample(kept, min(PROSE_LINES, len(kept))):
+                beginning = line[: rng.randint(*BEGINNING)]
+                words = beginning.rpartition(" ")[0]  # without a part of a word
+                beginning = words if language != "zh" and len(words) >= BEGINNING[0] else beginning
+                texts += [Text(line, language, domain, "sentence", "none")]
+                texts += [Text(beginning, language, domain, "part", "none")]
+    return texts
+
+
 # ---- all texts -------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +350,8 @@ def main() -> None:
         write_texts(arguments.output / f"{split}.tsv", make_split(pools, split))
     for split in ("valid", "test"):
         write_texts(arguments.output / f"{split}-short.tsv", make_short(pools, split))
+        if all((arguments.data / name).exists() for files in PROSE[split].values() for name in files):
+            write_texts(arguments.output / f"{split}-prose.tsv", make_prose(arguments.data, split))
 
 
 def write_texts(path: Path, texts: Sequence[Text]) -> None:

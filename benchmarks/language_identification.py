@@ -1,23 +1,28 @@
-"""The language classifier that comes with regard beside py3langid, on texts that it was not trained on.
+"""The language classifier that comes with regard beside lingua and py3langid, on texts that it was not trained on.
 
     python -m benchmarks.language_data --data DATA --output data/languages
     python -m benchmarks.language_identification data/languages/test.tsv
     python -m benchmarks.language_identification data/languages/test-short.tsv
+    python -m benchmarks.language_identification data/languages/test-prose.tsv
     python -m benchmarks.language_identification data/languages/test.tsv --others czech.txt --run runs/another
 
-Every identifier classifies the same texts. py3langid (0.4.0, pip install py3langid) is used twice: restricted to the
-five languages, as regard is, and with all of its 97. Accuracy is in percent. The confidence of regard is compared with
-its accuracy in ten ranges; the weighted mean of the differences is the expected calibration error (Guo et al. 2017,
-section 2). `--others` names files of text in other languages, one sentence a line: the table says how confident each
-identifier is in one of the five languages. Speed is that of one thread, in processor time, for all texts in one call.
+Every identifier classifies the same texts. lingua (2.1.1, pip install lingua-language-detector) and py3langid (0.4.0,
+pip install py3langid) are used twice: restricted to the five languages, as regard is, and with all of theirs. The first
+table has right, wrong and unsure answers by characters. An answer is unsure if its confidence is below a threshold: for
+each identifier the smallest tenth with at most 2 % wrong answers in each row of valid.tsv, which lies beside the test
+file. The other tables count the most probable language, whatever its confidence. The confidence is compared with the
+accuracy in ten ranges; the weighted mean of the differences is the expected calibration error (Guo et al. 2017, section
+2). `--others` names files of text in other languages, one sentence a line: the table says how often each identifier is
+sure of one of the five languages. Speed is that of one thread, in processor time, for all texts in one call.
 """
 
 import argparse
 import csv
-import resource
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -31,10 +36,13 @@ from regard.tasks import identification
 
 Answers = list[tuple[str, float]]
 """The language of each text and its confidence, from 0 to 1."""
+Identifiers = dict[str, Callable[[Sequence[str]], Answers]]
 SHORT_SENTENCE = 60
 """Characters of a short sentence at most."""
-ALL = 97
-"""Languages of py3langid."""
+ALL_LINGUA, ALL_PY3LANGID = 75, 97
+"""Languages of lingua and of py3langid."""
+CHARACTERS = {"1 to 20": (1, 20), "21 to 60": (21, 60), "more than 60": (61, 10**6)}
+MAX_WRONG = 0.02
 OTHERS = {
     "script": "random letters of 17 other scripts",
     "japanese": "kana with Chinese characters, made by rules",
@@ -44,7 +52,6 @@ OTHERS = {
 }
 """How the texts in none of the languages were made (language_others.py)."""
 RANGES = 10
-CONFIDENT = 0.8
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,22 @@ def with_regard(texts: Sequence[str]) -> Answers:
     return [(best[0].language, best[0].confidence) if best else ("", 0.0) for best in found]
 
 
+def with_lingua(languages: Sequence[str] | None) -> Callable[[Sequence[str]], Answers]:
+    from lingua import IsoCode639_1, LanguageDetectorBuilder
+
+    codes = [getattr(IsoCode639_1, code.upper()) for code in languages or ()]
+    chosen = (
+        LanguageDetectorBuilder.from_iso_codes_639_1(*codes) if codes else LanguageDetectorBuilder.from_all_languages()
+    )
+    detector = chosen.with_preloaded_language_models().build()
+
+    def identify(texts: Sequence[str]) -> Answers:
+        best = (detector.compute_language_confidence_values(text)[0] for text in texts)
+        return [(item.language.iso_code_639_1.name.lower(), item.value) for item in best]
+
+    return identify
+
+
 def with_py3langid(languages: Sequence[str] | None) -> Callable[[Sequence[str]], Answers]:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -86,12 +109,49 @@ def with_py3langid(languages: Sequence[str] | None) -> Callable[[Sequence[str]],
     return lambda texts: [identifier.classify(text) for text in texts]
 
 
+def require_peers() -> None:
+    """End the program if the other identifiers are not installed."""
+    missing = [name for name in ("lingua", "py3langid") if find_spec(name) is None]
+    if missing:
+        sys.exit(f"not installed: {', '.join(missing)}; pip install lingua-language-detector py3langid")
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def accuracy(rows: Sequence[Row], answers: Answers, kept: Iterable[int]) -> float:
     right = [answers[index][0] == rows[index].label for index in kept]
     return 100 * sum(right) / max(1, len(right))
+
+
+def count_answers(rows: Sequence[Row], answers: Answers, name: str, threshold: float) -> tuple[int, int, int]:
+    """Right, wrong and unsure answers for the texts of a number of characters."""
+    least, most = CHARACTERS[name]
+    kept = [index for index, row in enumerate(rows) if least <= len(row.text) <= most]
+    sure = [index for index in kept if answers[index][1] >= threshold]
+    right = sum(answers[index][0] == rows[index].label for index in sure)
+    return right, len(sure) - right, len(kept) - len(sure)
+
+
+def find_threshold(rows: Sequence[Row], answers: Answers) -> float:
+    """The smallest tenth from which at most MAX_WRONG of the answers are wrong, whatever the number of characters."""
+    for threshold in (tenth / 10 for tenth in range(10)):
+        counts = [count_answers(rows, answers, name, threshold) for name in CHARACTERS]
+        if all(wrong <= MAX_WRONG * (right + wrong + unsure) for right, wrong, unsure in counts):
+            return threshold
+    return 1.0
+
+
+def print_characters(rows: Sequence[Row], answers: dict[str, Answers], thresholds: dict[str, float]) -> None:
+    """Right, wrong and unsure answers of every identifier by characters."""
+    names = [f"{name} (from {thresholds[name]})" for name in answers]
+    print("\n| characters: percentage right / wrong / unsure | texts |", " | ".join(names), "|")
+    print(f"| --- | ---: |{' ---: |' * len(names)}")
+    for name in CHARACTERS:
+        counts = [count_answers(rows, each, name, thresholds[key]) for key, each in answers.items()]
+        total = sum(counts[0])
+        cells = (" / ".join(f"{100 * count / max(1, total):.1f}" for count in three) for three in counts)
+        print(f"| {name} | {total:,} | {' | '.join(cells)} |")
 
 
 def print_accuracies(title: str, rows: Sequence[Row], answers: dict[str, Answers], key: Callable[[Row], str]) -> None:
@@ -121,14 +181,14 @@ def print_calibration(rows: Sequence[Row], answers: dict[str, Answers]) -> None:
         print(f"| {name} | {' | '.join(f'{value:.3f}' for value in values)} |")
 
 
-def print_others(groups: dict[str, list[str]], identifiers: dict[str, Callable[[Sequence[str]], Answers]]) -> None:
-    """How many texts of no known language are called one of the five with confidence."""
-    head = f"texts in none of the languages: share with a confidence of {CONFIDENT} or more in one of the five"
+def print_others(groups: dict[str, list[str]], identifiers: Identifiers, thresholds: dict[str, float]) -> None:
+    """How many texts of no known language are surely called one of the five."""
+    head = "texts in other languages: percentage with a sure answer among the five"
     print(f"\n| {head} | texts | {' | '.join(identifiers)} |\n| --- | ---: |{' ---: |' * len(identifiers)}")
     for name, texts in groups.items():
         shares = []
-        for identify in identifiers.values():
-            wrong = [language in LANGUAGES and confidence >= CONFIDENT for language, confidence in identify(texts)]
+        for key, identify in identifiers.items():
+            wrong = [code in LANGUAGES and share >= thresholds[key] for code, share in identify(texts)]
             shares.append(100 * sum(wrong) / max(1, len(wrong)))
         print(f"| {name} | {len(texts):,} | {' | '.join(f'{share:.1f}' for share in shares)} |")
 
@@ -139,6 +199,7 @@ def main() -> None:
     parser.add_argument("--run", default="languages", help="the classifier [the one that comes with regard]")
     parser.add_argument("--others", type=Path, nargs="*", default=[], help="files of text in other languages")
     arguments = parser.parse_args()
+    require_peers()
     torch.set_num_threads(1)
     started = time.process_time()
     model = Model.load(find_run(arguments.run), device="cpu")
@@ -147,17 +208,22 @@ def main() -> None:
     print(f"loaded in {time.process_time() - started:.2f} s, after torch was imported")
     everything = read_rows(arguments.test)
     rows = [row for row in everything if row.label in LANGUAGES]
-    identifiers = {
+    identifiers: Identifiers = {
         "regard": with_regard,
+        "lingua, 5 languages": with_lingua(LANGUAGES),
+        f"lingua, {ALL_LINGUA} languages": with_lingua(None),
         "py3langid, 5 languages": with_py3langid(LANGUAGES),
-        f"py3langid, {ALL} languages": with_py3langid(None),
+        f"py3langid, {ALL_PY3LANGID} languages": with_py3langid(None),
     }
     answers, texts = {}, [row.text for row in rows]
     for name, identify in identifiers.items():
         started = time.process_time()
         answers[name] = identify(texts)
         print(f"{name}: {len(texts) / (time.process_time() - started):,.0f} texts/s")
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+    valid = [row for row in read_rows(arguments.test.with_name("valid.tsv")) if row.label in LANGUAGES]
+    texts = [row.text for row in valid]
+    thresholds = {name: find_threshold(valid, identify(texts)) for name, identify in identifiers.items()}
+    print_characters(rows, answers, thresholds)
     print_accuracies("length", rows, answers, lambda row: row.length)
     print_accuracies("domain", rows, answers, lambda row: row.domain)
     print_accuracies("variation", rows, answers, lambda row: row.variation)
@@ -168,7 +234,7 @@ def main() -> None:
     for path in arguments.others:
         with open_binary(path) as stream:
             groups[path.name] = [line.decode().strip() for line in stream if line.strip()]
-    print_others(groups, identifiers)
+    print_others(groups, identifiers, thresholds)
 
 
 if __name__ == "__main__":
