@@ -120,7 +120,7 @@ def test_a_word_of_several_languages_is_uncertain() -> None:
     assert identify(["Tom"])[0][0].confidence < 0.8 < identify(["Das Wetter ist heute schön."])[0][0].confidence
 
 
-@pytest.mark.parametrize("text", ["", "   ", "12345", "?!", "🙂"])
+@pytest.mark.parametrize("text", ["", "   ", "12345", "?!", "🙂", "https://example.com"])
 def test_text_without_letters_has_no_language(text: str) -> None:
     assert identify([text, "Guten Tag"])[0] == []
 
@@ -171,10 +171,13 @@ def test_names_of_runs() -> None:
         ("My friend 王小明 lives in Beijing.", "en", False),
         ("Mein Freund 王 wohnt in Berlin und arbeitet dort.", "de", True),
         ("今天天气很好。", "zh", True),
-        ("iPhone 手机", "zh", False),
+        ("iPhone 手机", "zh", True),
+        ("😀 Danke!", "de", True),
+        ("10:45 Uhr", "de", True),
+        ("详情请见 https://example.com/help", "zh", True),
     ],
 )
-def test_chinese_with_words_in_latin_letters(text: str, language: str, certain: bool) -> None:
+def test_words_beside_other_things(text: str, language: str, certain: bool) -> None:
     ((best, *_),) = identify([text])
     assert best.language == language
     assert (best.confidence > 0.7) == certain

@@ -19,6 +19,7 @@ from typing import Protocol
 import torch
 
 from regard.config import build
+from regard.documents.protecting import CODE
 from regard.documents.scripts import count_scripts
 from regard.reading import read_toml
 from regard.recipe_files import current_names
@@ -34,6 +35,7 @@ MAX_CHARACTERS = 1000
 """The beginning of a text that is read; more text does not change the result."""
 CERTAIN = 0.9
 """The probability from which a text counts as one in the target language."""
+NUMBER = re.compile(r"\b\d[\d.,:/%-]*+(?!\w)")
 TAG = re.compile(r"<[^<>]*>")
 CHINESE, LATIN_WORD = "zh", re.compile(r"[A-Za-zÀ-ɏ]+")
 
@@ -98,21 +100,24 @@ def bundled_probabilities(texts: Sequence[str]) -> list[Mapping[str, float]]:
 
 
 def with_han_share(text: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:
-    """Probabilities in which Chinese has the share of its characters among all words: a few brands change nothing."""
+    """Probabilities in which Chinese has the share of its characters among all words: a few brands change nothing. If
+    they are the majority, both counts are squared: Chinese sentences often have Latin words, others seldom Chinese."""
     scripts = count_scripts(text)
     han, rest = scripts["CJK"], 1 - probabilities.get(CHINESE, 1.0)
     if not han or rest <= 0 or scripts.keys() & {"HIRAGANA", "KATAKANA", "HANGUL"}:
         return probabilities
-    share = han / (han + len(LATIN_WORD.findall(text[:MAX_CHARACTERS])))
+    words = len(LATIN_WORD.findall(classifier_input(text)))
+    share = max(han / (han + words), han**2 / (han**2 + words**2))
     return {name: share if name == CHINESE else value * (1 - share) / rest for name, value in probabilities.items()}
 
 
 def classifier_input(text: str) -> str:
-    """The beginning of a text, lowercased if it is all uppercase; empty if it has no letters."""
-    beginning = text[:MAX_CHARACTERS]
-    if not any(map(str.isalpha, beginning)):
+    """The words at the beginning of a text without tags, placeholders, addresses, emoji and numbers; lowercased if all
+    are uppercase, and empty if there are none."""
+    words = NUMBER.sub(" ", CODE.sub(" ", text[:MAX_CHARACTERS].replace("`", " ")))
+    if not any(map(str.isalpha, words)):
         return ""
-    return beginning.lower() if beginning.isupper() else beginning
+    return words.lower() if words.isupper() else words
 
 
 def page_words(page: str) -> str:
