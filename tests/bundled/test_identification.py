@@ -13,7 +13,7 @@ from regard.run.model import identifier
 from regard.run.run import Run
 from regard.run_files import BUNDLED, bundled_runs
 from regard.tasks import identification
-from regard.tasks.identification import Detected
+from regard.tasks.identification import SURE, Detected, is_unsure, sure_language
 
 MAX_BYTES = 1_500_000
 
@@ -163,21 +163,86 @@ def test_names_of_runs() -> None:
     assert error.value.code == "not-a-run"
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "certain"),
-    [
-        ("我昨天去了 Starbucks 买了一杯 latte。", "zh", True),
-        ("请打开 Windows 10 的 Settings 页面。", "zh", True),
-        ("My friend 王小明 lives in Beijing.", "en", False),
-        ("Mein Freund 王 wohnt in Berlin und arbeitet dort.", "de", True),
-        ("今天天气很好。", "zh", True),
-        ("iPhone 手机", "zh", True),
-        ("😀 Danke!", "de", True),
-        ("10:45 Uhr", "de", True),
-        ("详情请见 https://example.com/help", "zh", True),
+ANSWERS: dict[str, list[tuple[str, str | None]]] = {
+    "Chinese with words in Latin letters": [
+        ("我昨天去了 Starbucks 买了一杯 latte。", "zh"),
+        ("请打开 Windows 10 的 Settings 页面。", "zh"),
+        ("我用 Python 写了一个 REST API。", "zh"),
+        ("OK，明天见！", "zh"),
+        ("iPhone 手机", "zh"),
+        ("今天天气很好。", "zh"),
     ],
-)
-def test_words_beside_other_things(text: str, language: str, certain: bool) -> None:
-    ((best, *_),) = identify([text])
-    assert best.language == language
-    assert (best.confidence > 0.7) == certain
+    "half and half": [
+        ("My friend 王小明 lives in Beijing.", None),
+        ("请把 README.md 发给 John Smith。", None),
+        ("Tom 说 no", None),
+    ],
+    "other mixtures": [
+        ("Mein Freund 王 wohnt in Berlin und arbeitet dort.", "de"),
+        ("Wir haben ein Meeting mit dem Sales Team über das neue Feature.", "de"),
+        ("He said bonjour to everybody.", "en"),
+        ("Mi amigo Wolfgang vive en München.", "es"),
+    ],
+    "names": [("Tom", None), ("Berlin", None), ("John Smith", None), ("Jean-Paul Sartre", None), ("王小明", "zh")],
+    "addresses": [
+        ("https://www.example.com/index.html", None),
+        ("info@example.com", None),
+        ("Siehe https://www.example.com/the/house für Details.", "de"),
+        ("详情请见 https://example.com/help", "zh"),
+        ("Escríbenos a info@example.com", "es"),
+    ],
+    "code": [
+        ("x = f(y)", None),
+        ("getElementById", None),
+        ("{name} %s", None),
+        ("<b>Guten Morgen</b>", "de"),
+        ("%1$s Dateien wurden gelöscht", "de"),
+        ("`mañana`", "es"),
+    ],
+    "emoji": [("😀 Danke!", "de"), ("Merci 😀", "fr"), ("👍🏽👍🏽 thank you", "en"), ("❤️", None), ("谢谢 🙏", "zh")],
+    "numbers": [
+        ("12.03.2024", None),
+        ("3,14 €", None),
+        ("10:45 Uhr", "de"),
+        ("Seite 12 von 30", "de"),
+        ("Page 12 of 30", "en"),
+        ("2024年3月12日", "zh"),
+    ],
+    "capitals": [
+        ("DAS WETTER IST HEUTE SCHÖN", "de"),
+        ("WHERE IS THE STATION?", "en"),
+        ("BUENOS DÍAS A TODOS", "es"),
+        ("BONJOUR À TOUS", "fr"),
+    ],
+    "words of several languages": [("no", None), ("information", None), ("was", None), ("NEIN", None)],
+    "greetings": [
+        ("hallo", "de"),
+        ("Guten Tag", "de"),
+        ("hello", "en"),
+        ("Hi", "en"),
+        ("hola", "es"),
+        ("Buenas tardes", "es"),
+        ("bonjour", "fr"),
+        ("Bonsoir", "fr"),
+        ("你好", "zh"),
+        ("早", "zh"),
+    ],
+}
+"""Texts and their language; None: unsure."""
+TOO_CAREFUL = {"hola", "Mi amigo Wolfgang vive en München."}
+"""Texts whose language is clear, but not to the classifier: it is right with a confidence below SURE."""
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_sure_and_unsure_answers(kind: str) -> None:
+    expected = dict(ANSWERS[kind])
+    found = dict(zip(expected, identify(list(expected)), strict=True))
+    careful = TOO_CAREFUL & expected.keys()
+    assert {text: sure_language(item) for text, item in found.items()} == expected | dict.fromkeys(careful)
+    assert all(found[text][0].language == expected[text] for text in careful)
+
+
+def test_a_language_is_unsure_only_if_there_is_a_choice() -> None:
+    found = [Detected("en", 0.5), Detected("de", 0.4)]
+    assert is_unsure(found) and not is_unsure(found[:1]) and not is_unsure([])
+    assert not is_unsure([Detected("en", SURE), Detected("de", 0.1)])

@@ -39,6 +39,18 @@ def test_a_text_without_a_direct_translation_goes_through_a_pivot_language(
     assert " zh" in (note := capsys.readouterr().err) and " en " in note
 
 
+def test_an_unsure_language_is_said_with_the_candidates(
+    languages: Languages, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only if there is a choice: to de, this run translates from en and zh."""
+    found = [Detected("fr", 0.45), Detected("en", 0.4), Detected("zh", 0.1), Detected("de", 0.05)]
+    monkeypatch.setattr(model, "identify_languages", lambda texts: [found])
+    assert detect_source(languages, "de", "a text") == "en"
+    assert "(fr 45 %, en 40 %, zh 10 %)" in capsys.readouterr().err
+    assert detect_source(Languages((("en", "de"),)), "de", "a text") == "en"
+    assert capsys.readouterr().err == ""
+
+
 def test_nothing_is_detected_if_a_run_names_no_languages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model, "identify_languages", None)
     assert detect_source(Languages(), None, "zh") is None

@@ -19,13 +19,15 @@ from regard.tasks.identification import Detected
 
 
 def identify(texts: Sequence[str], top: int = 3) -> list[list[Detected]]:
-    """A stand-in for language identification: text with ß, ü or "ei" is German, other text with letters English."""
+    """A stand-in for language identification: text with ß, ü or "ei" is German, other text with letters English;
+    "Tom" is unsure."""
 
     def one(text: str) -> list[Detected]:
         if not any(map(str.isalpha, text)):
             return []
         languages = ["de", "en"] if any(part in text for part in ("ß", "ü", "ei")) else ["en", "de"]
-        return [Detected(languages[0], 0.9), Detected(languages[1], 0.1)][:top]
+        share = 0.6 if text == "Tom" else 0.9
+        return [Detected(languages[0], share), Detected(languages[1], 1 - share)][:top]
 
     return [one(text) for text in texts]
 

@@ -67,8 +67,9 @@ def test_predict_embed_detect_and_runs(client: Client) -> None:
     vectors = client.post("/v1/embed/reviews", json={"inputs": ["a film", "a play"], "normalize": True})
     first, _ = vectors.json()["embeddings"]
     assert sum(x * x for x in first) == pytest.approx(1, abs=1e-5)
-    detected = client.post("/v1/detect", json={"text": ["eins", "one", "?"]}).json()["detected"]
-    assert [found[0]["language"] if found else None for found in detected] == ["de", "en", None]
+    answer = client.post("/v1/detect", json={"text": ["eins", "one", "?", "Tom"]}).json()
+    assert [found[0]["language"] if found else None for found in answer["detected"]] == ["de", "en", None, "en"]
+    assert answer["languages"] == ["de", "en", None, None] and len(answer["detected"][3]) == 2
     names = {run["name"]: run["task"] for run in client.get("/v1/runs").json()["runs"]}
     assert names == {"numbers": "translation", "reviews": "classification"}
 

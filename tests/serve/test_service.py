@@ -113,6 +113,19 @@ def test_a_source_language_that_is_not_identified(tiny_run: TinyRun) -> None:
     assert plan.direction == ("pt", "en") and plan.run is not None
 
 
+def test_an_unsure_language_is_a_problem_and_the_candidates_are_kept(tiny_run: TinyRun) -> None:
+    model, found = Model.load(tiny_run("translation"), device="cpu"), [Detected("en", 0.5), Detected("fr", 0.4)]
+    settings = ServeSettings(languages=("numbers=en:de", "numbers=fr:de"))
+    service = Service({"numbers": model}, settings, lambda texts, top: [found[:top] for _ in texts])
+    service.start()
+    try:
+        ((unsure,), (named,)) = run(all_at_once(service, request("one", source=None), request("one")))
+    finally:
+        stop(service)
+    assert (unsure.problems, unsure.source, unsure.detected) == (["unsure-language"], "en", found)
+    assert (named.problems, named.text) == ([], unsure.text)
+
+
 def test_links_are_characters_of_the_whole_text(service: Service) -> None:
     text = "\n\n".join(number_sentences()[9:11])
     (found,) = run(service.translate(request(text, links=True)))

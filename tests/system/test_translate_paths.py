@@ -126,6 +126,12 @@ def test_texts_without_a_source_language(
     assert target != "de" or expected[number] == texts[number]
 
 
+def test_an_unsure_language_is_a_warning(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Translator, "identify", staticmethod(identify))
+    with pytest.warns(UserWarning, match=r"'Tom' is unsure \(en 60 %, de 40 %\)"):
+        assert translator.translate("Tom", target="fr") == translator.translate("Tom", source="en", target="fr")
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_a_run_that_names_no_languages(tiny_run: TinyRun, named: bool) -> None:
     """It may have learnt anything, so every line is translated; if you name the languages, digits are copied."""

@@ -200,11 +200,18 @@ def target_option(task: "AnyTask") -> str:
 
 
 def detect_source(languages: "Languages", target: str | None, text: str) -> str | None:
-    """The language of a text, None if it is not known; report a translation through a pivot language."""
+    """The language of a text, None if it is not known; report if it is unsure, and a translation through a pivot
+    language."""
     from regard.run import model
     from regard.run.translating import detect_sources
+    from regard.tasks.identification import describe_languages
 
-    (source,) = detect_sources(languages, target, [text], model.identify_languages)
+    ((source, found),) = detect_sources(languages, target, [text], model.identify_languages)
+    if found:
+        values = {"detected": describe_languages(found), "language": source}
+        report(
+            Message("note: unsure language ({detected}); translated from {language}; choose it with `--from`", **values)
+        )
     if pivot := languages.pivot(source, target):
         codes = {"language": source, "pivot": pivot}
         report(Message("note: the text seems to be in {language}; it is translated to {pivot} first", **codes))

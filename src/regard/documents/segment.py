@@ -8,10 +8,11 @@ from regard.files import JsonObject
 Link = tuple[int, int, int, int]
 """source_start, source_end, target_start, target_end in characters: a target token and the source it was read from."""
 
-SCRIPT, NUMBERS = "unknown-script", "changed-numbers"
+SCRIPT, NUMBERS, LANGUAGE = "unknown-script", "changed-numbers", "unsure-language"
 PROBLEMS = {
     SCRIPT: "the model does not know the script of {text!r}, which was copied",
     NUMBERS: "the translation of {text!r} has other numbers",
+    LANGUAGE: "the language of {text!r} is unsure ({detected}); set `source`",
 }
 
 

@@ -26,14 +26,14 @@ from regard.documents.projecting import is_word
 from regard.documents.protecting import NO_TERMS, Glossary
 from regard.documents.restoring import restore
 from regard.documents.scripts import is_unknown
-from regard.documents.segment import NUMBERS, PROBLEMS, SCRIPT, Link, Segment, SegmentTranslation, join_steps
+from regard.documents.segment import LANGUAGE, NUMBERS, PROBLEMS, SCRIPT, Link, Segment, SegmentTranslation, join_steps
 from regard.documents.sentences import WORD, Span, without_blanks
 from regard.files import JsonObject
 from regard.run.alignment import align
 from regard.run.memory import MemoryInput, TranslationMemory, choose_memory
 from regard.run_files import FOLDER, TRANSLATOR
 from regard.tasks.base import Example, Prediction
-from regard.tasks.identification import Detected, known_languages, page_words
+from regard.tasks.identification import Detected, describe_languages, is_unsure, known_languages, page_words
 from regard.tasks.inputs import chunk
 from regard.tasks.languages import Languages
 from regard.tasks.seq2seq import CHUNK_LINES, joined_prediction, source_parts
@@ -475,7 +475,7 @@ def translate_segments(
     job = SegmentTask(task, languages, options, memory=memories, formality=formality)
     if source is None:
         text = " ".join(segment.text for segment in segments)
-        (source,) = detect_sources(languages, target, [text], model.identify)
+        ((source, _),) = detect_sources(languages, target, [text], model.identify)
     direction, work, translations = languages.choose(source, target), work or Work(), list[SegmentTranslation]()
     for part in chunk(work.feed(segments), lambda segment: len(segment.text), CHUNK_LINES):
         translations += work.count(finish(model, job.translate(part, direction)))
@@ -484,14 +484,14 @@ def translate_segments(
 
 def detect_sources(
     languages: Languages, target: str | None, texts: Sequence[str], identify: Identify
-) -> list[str | None]:
+) -> list[tuple[str | None, list[Detected]]]:
     """The language of each text: the target, or one that the model translates to it. None if it is probably another
-    one, and if the model names no languages."""
+    one, and if the model names no languages. If it is unsure, also the most probable languages."""
     if not languages.directions:
-        return [None] * len(texts)
+        return [(None, [])] * len(texts)
     sources = [source for source, to in languages.pairs if to == target]
-    known = (known_languages(detected, sources, target) for detected in identify(texts))
-    return [detected[0].language if detected else None for detected in known]
+    both = [(known_languages(found, sources, target), found) for found in identify(texts)]
+    return [(known[0].language if known else None, found if is_unsure(known) else []) for known, found in both]
 
 
 def open_text(
@@ -512,7 +512,8 @@ def translate_texts(
     """The translation of each text; arguments are those of `predict_texts`."""
     for example, prediction in predict_texts(model, texts, source, target, **options):
         for problem in prediction.get("problems", ()):
-            warnings.warn(PROBLEMS[problem].format(text=example["src"][:60]), stacklevel=3)
+            values = {"text": example["src"][:60], "detected": describe_languages(prediction.get("detected", ()))}
+            warnings.warn(PROBLEMS[problem].format(**values), stacklevel=3)
         yield str(prediction["translation"])
 
 
@@ -549,10 +550,11 @@ def predict_texts(
     job = SegmentTask(task, languages, options, memory=memories, formality=formality)
     examples = (model.task.parse(value, f"{where} {number}") for number, value in enumerate(texts, 1))
     for number, lines in enumerate(chunk(examples, lambda example: len(example["src"]), CHUNK_LINES)):
-        sources = [source] * len(lines)
+        detected: list[tuple[str | None, list[Detected]]] = [(source, [])] * len(lines)
         if source is None and detect:
             inputs = [page_words(line["src"]) if format == "html" else line["src"] for line in lines]
-            sources = detect_sources(languages, target, inputs, model.identify)
+            detected = detect_sources(languages, target, inputs, model.identify)
+        sources = [language for language, _ in detected]
         opened = [
             open_text(line["src"], languages, (language, target), format, terms, split)
             for line, language in zip(lines, sources, strict=True)
@@ -570,15 +572,17 @@ def predict_texts(
             done = iter(finish(model, job.translate(segments, languages.choose(language, target))))
             translations |= {index: [next(done) for _ in opened[index].segments] for index in chosen}
         for index, line in enumerate(lines):
-            yield line, join_predictions(opened[index], translations[index])
+            yield line, join_predictions(opened[index], translations[index], detected[index][1])
 
 
-def join_predictions(document: TemplateDocument, translations: Sequence[SegmentTranslation]) -> Prediction:
+def join_predictions(
+    document: TemplateDocument, translations: Sequence[SegmentTranslation], detected: Sequence[Detected]
+) -> Prediction:
     """The prediction for a text from those of its sentences; the hypotheses of a single sentence as whole texts.
 
     `sentences` is the number of sentences that the model translated; `parts` is larger if some are too long for it.
-    `memory` is the number of sentences from a translation memory. `confidences` has one for each sentence, None if no
-    model translated it.
+    `memory` is the number of sentences from a translation memory, `detected` the most probable languages if the
+    language is unsure. `confidences` has one for each sentence, None if no model translated it.
     """
     text = document.render(translations)
     predictions = [item.prediction for item in translations if item.prediction]
@@ -589,9 +593,9 @@ def join_predictions(document: TemplateDocument, translations: Sequence[SegmentT
         others = predictions[0]["hypotheses"][1:]
         texts = [text, *(document.render([SegmentTranslation(item["text"])]) for item in others)]
         hypotheses = [item | {"text": new} for item, new in zip([*used, *others], texts, strict=True)]
-    problems = sorted({item.problem for item in translations} - {""})
+    problems = sorted({item.problem for item in translations} - {""}) + [LANGUAGE] * bool(detected)
     remembered = sum(item.remembered for item in translations)
     counts: JsonObject = {"sentences": len(predictions), "confidences": [item.confidence for item in translations]}
     counts |= {"problems": problems} if problems else {}
-    counts |= {"memory": remembered} if remembered else {}
+    counts |= ({"memory": remembered} if remembered else {}) | ({"detected": detected} if detected else {})
     return joined_prediction(text, used, parts, hypotheses) | counts

@@ -20,6 +20,7 @@ from regard.serve.fields import check_values
 from regard.serve.service import Service, TranslateRequest
 from regard.serve.settings import ServeSettings
 from regard.serve.streaming import TranslationEvents
+from regard.tasks.identification import sure_language
 
 LARGEST = {"beam": 32, "nbest": 32, "top": 10_000, "max_length": 1024, "extra_length": 1024, "iterations": 32,
            "length_candidates": 32}  # fmt: skip
@@ -109,9 +110,11 @@ def routes(service: Service, settings: ServeSettings) -> APIRouter:
 
     @router.post("/detect")
     async def detect(body: Texts) -> JsonObject:
-        """Detect the language of each text; confidences are probabilities."""
+        """Detect the language of each text: null if it is unsure; confidences are probabilities."""
         service.check_size(TranslateRequest(body.texts, None, None))
-        return {"detected": [[asdict(item) for item in found] for found in await service.detect(body.texts)]}
+        detected = await service.detect(body.texts)
+        languages = [sure_language(found) for found in detected]
+        return {"languages": languages, "detected": [[asdict(item) for item in found] for found in detected]}
 
     @router.post("/predict/{run}")
     async def predict(run: str, body: Predict) -> JsonObject:

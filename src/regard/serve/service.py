@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 from regard.documents.document import RESULTS, SegmentTranslation, file_format, open_file
 from regard.documents.protecting import Glossary
-from regard.documents.segment import Link
+from regard.documents.segment import LANGUAGE, Link
 from regard.errors import UserError
 from regard.run.memory import TranslationMemory, bundled_memory
 from regard.run.model import Input, Model, identifier
@@ -25,7 +25,7 @@ from regard.serve.segments import SegmentTranslator
 from regard.serve.settings import ServeSettings
 from regard.serve.worker import Worker
 from regard.tasks.base import AnyTask, Prediction
-from regard.tasks.identification import Detected, identify, known_languages, page_words
+from regard.tasks.identification import Detected, identify, is_unsure, known_languages, page_words
 from regard.tasks.languages import Direction, Languages
 from regard.tasks.operations import check_outputs
 from regard.tasks.translation import Translation
@@ -247,7 +247,7 @@ class Service:
         rendered = await segments.in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
         links = segments.text_links(text, rendered, document.segments, translations) if links_too else []
-        problems = find_problems(translations)
+        problems = find_problems(translations, plan)
         remembered = sum(item.remembered for item in translations)
         confidences = [item.confidence for item in translations]
         language = plan.direction[0]
@@ -277,7 +277,7 @@ class Service:
                 read = partial(read, language=language, target=to, placeholders=placeholders)
                 document = await asyncio.to_thread(read)
                 translations = await require_translation(plan.run).translate(document.segments, plan.direction)
-                return await asyncio.to_thread(document.render, translations), find_problems(translations)
+                return await asyncio.to_thread(document.render, translations), find_problems(translations, plan)
 
     def check_size(self, request: TranslateRequest) -> None:
         """Raise a ServiceError if a request is larger than the settings allow."""
@@ -372,9 +372,9 @@ class Service:
 # ---- helpers --------------------------------------------------------------------------------------------------------
 
 
-def find_problems(translations: Sequence[SegmentTranslation]) -> list[str]:
+def find_problems(translations: Sequence[SegmentTranslation], plan: Plan) -> list[str]:
     """The kinds of problems that translations have."""
-    return sorted({item.problem for item in translations} - {""})
+    return sorted({item.problem for item in translations} - {""}) + [LANGUAGE] * is_unsure(plan.detected or ())
 
 
 def glossary_size(terms: Mapping[str, str]) -> int:

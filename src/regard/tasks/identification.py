@@ -33,8 +33,9 @@ OTHER = "other"
 """The class of text in none of the languages."""
 MAX_CHARACTERS = 1000
 """The beginning of a text that is read; more text does not change the result."""
-CERTAIN = 0.9
-"""The probability from which a text counts as one in the target language."""
+SURE = 0.8
+"""The confidence from which a language is sure; below it, the answer is "unsure". The smallest tenth with at most 2 %
+wrong answers for each length of the validation texts, and for their texts in none of the languages."""
 NUMBER = re.compile(r"\b\d[\d.,:/%-]*+(?!\w)")
 TAG = re.compile(r"<[^<>]*>")
 CHINESE, LATIN_WORD = "zh", re.compile(r"[A-Za-zÀ-ɏ]+")
@@ -63,6 +64,21 @@ def identify(classifier: Classifier, texts: Sequence[str], top: int = 3) -> list
         known = (item for item in probabilities.items() if item[0] != OTHER)
         found.append([Detected(*item) for item in sorted(known, key=lambda item: -item[1])[:top]])
     return found
+
+
+def sure_language(found: Sequence[Detected]) -> str | None:
+    """The language of a text from its detected languages; None if it is unsure, or if the text has no words."""
+    return found[0].language if found and found[0].confidence >= SURE else None
+
+
+def is_unsure(known: Sequence[Detected]) -> bool:
+    """True if a text may be in several of the languages that can be translated, and none of them is sure."""
+    return len(known) > 1 and sure_language(known) is None
+
+
+def describe_languages(found: Sequence[Detected]) -> str:
+    """The three most probable languages: "en 48 %, de 40 %, fr 9 %"."""
+    return ", ".join(f"{item.language} {100 * item.confidence:.0f} %" for item in found[:3])
 
 
 def language_probabilities(classifier: Classifier, texts: Sequence[str]) -> list[Mapping[str, float]]:
@@ -126,10 +142,10 @@ def page_words(page: str) -> str:
 
 
 def known_languages(found: Sequence[Detected], sources: Sequence[str], target: str | None) -> list[Detected]:
-    """The detected languages that can be translated to `target`; the target itself only if that is certain, because a
-    text in it is copied. None if the text is probably in another of `sources`: the most probable language is not known,
+    """The detected languages that can be translated to `target`; the target itself only if that is sure, because a text
+    in it is copied. None if the text is probably in another of `sources`: the most probable language is not known,
     and the classifier does not know all of `sources`."""
     if found and found[0].language not in (*sources, target) and not set(sources) <= {item.language for item in found}:
         return []
-    certain = {item.language for item in found if item.confidence >= CERTAIN}
-    return [item for item in found if item.language in (certain if item.language == target else sources)]
+    known = (*sources, target) if sure_language(found) == target else tuple(sources)
+    return [item for item in found if item.language in known]

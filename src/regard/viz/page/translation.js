@@ -178,9 +178,11 @@ function drawTranslated() {
   if (app.problem) output.replaceChildren(make("span", { class: "problem" }, app.problem));
   else output.replaceChildren(...(shown ? linkedText(shown.text, shown.links, TARGET_START, showLinks) : []));
   const detected = document.getElementById("detected");
-  const [guess] = (!app.source && shown?.detected) || [];
-  const first = guess?.confidence >= PROBABLE ? guess : null;
-  if (detected) detected.textContent = first ? `${languageName(first.language)} ${Math.round(100 * first.confidence)} %` : "";
+  const unsure = !app.source && shown?.problems?.includes("unsure-language");
+  const guesses = ((!app.source && shown?.detected) || []).slice(0, unsure ? undefined : 1)
+    .filter((guess) => guess.confidence >= PROBABLE)
+    .map((guess) => `${languageName(guess.language)} ${Math.round(100 * guess.confidence)} %`);
+  if (detected) detected.textContent = [...(unsure ? [say("unsure_language")] : []), ...guesses].join(", ");
   score.textContent = app.result && Number.isFinite(app.result.score) ? `${say("output_score")} ${written(app.result.score, 2)}` : "";
   markUnsure();
   refill(best, sentenceChooser(), alternatives(app.result?.hypotheses || [], app.chosen, app.choose));
