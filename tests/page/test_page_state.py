@@ -28,14 +28,21 @@ def change_runs(page: "Page", **values: Any) -> None:
 
 
 def echo_translations(page: "Page") -> None:
-    """A run of all directions whose translations are its inputs; every text is German if it has "ei", else English."""
+    """A run of all directions whose translations are its inputs; every text is German if it has "ei", else English,
+    but "Tom" is unsure."""
     change_runs(page, directions=ALL)
 
     def translation(route: "Route") -> None:
         text = route.request.post_data_json["text"]
         source = "de" if "ei" in text else "en"
         detected = [{"language": source, "confidence": 0.9}]
-        route.fulfill(json={"text": text, "links": [], "source": source, "detected": detected, "sentences": []})
+        problems = ["unsure-language"] if text == "Tom" else []
+        if problems:
+            detected = [
+                {"language": code, "confidence": share} for code, share in (("en", 0.5), ("de", 0.3), ("fr", 0.1))
+            ]
+        found = {"text": text, "links": [], "source": source, "detected": detected, "problems": problems}
+        route.fulfill(json={**found, "sentences": []})
 
     page.route("**/page/translate", translation)
     nothing: dict[str, Any] = {"input": "", "output": [], "hypotheses": [], "maps": []}
@@ -138,6 +145,14 @@ def test_a_text_in_the_target_language_gets_another_target(browser: "Browser", s
         page.locator(".language-bar select").nth(1).select_option("en")
         page.wait_for_selector("#output[aria-busy=false]:has-text('one two')")
         assert target(page) == "en", "a person has chosen it"
+
+
+def test_an_unsure_language_is_said_with_its_probable_candidates(browser: "Browser", served: Served) -> None:
+    with opened(browser, served.address, echo_translations, locale="en-US") as page:
+        for text, language in (("Tom", "Unsure, English 50 %, German 30 %"), ("one two", "English 90 %")):
+            page.fill("#source", text)
+            page.wait_for_selector(f"#output[aria-busy=false]:has-text('{text}')")
+            assert page.inner_text("#detected") == language
 
 
 def test_a_run_without_curves_has_no_training_tab(browser: "Browser", served: Served) -> None:
