@@ -27,7 +27,9 @@ _SCALED = re.compile(
     r"(\d[\d.,]*)[ -]?(?:[月十百千万亿]|hundred|thousand|tausend|mil(?:le)?\b|mill?i(?:on|ón|ard)|[bt]rilli)",
     re.IGNORECASE,
 )
-_AFTERNOON = re.compile(r"(?<!\d)(\d{1,2})(?=(?:[:.]\d\d)?\s?p\.?\s?m\b)|(?<=下午)\s?(\d{1,2})", re.IGNORECASE)
+_AFTERNOON = re.compile(
+    r"(?<!\d)(\d{1,2})((?:[:.]\d\d)?)(?=\s?p\.?\s?m\b)|(?<=下午)\s?(\d{1,2})((?:[:.]\d\d)?)", re.IGNORECASE
+)
 _HAN = re.compile(rf"[{IDEOGRAPH}]")
 _WORD = r"(?:v|[A-Z]{1,4})?\d+(?:[A-Z]{1,3}(?![a-z]))?"
 _PROTECTED = re.compile(
@@ -86,8 +88,11 @@ def numbers_agree(source: str, target: str) -> bool:
     if _HAN.search(source + target):
         missing -= Counter(normal_form(match[1].strip(".,")) for match in _SCALED.finditer(source))
         extra -= Counter(normal_form(match[1].strip(".,")) for match in _SCALED.finditer(target))
-    for match in _AFTERNOON.finditer(source):
-        hour = match[1] or match[2]
-        if extra[str(int(hour) + 12)]:
-            missing -= Counter([hour])
+    for text, shorter, longer in ((source, missing, extra), (target, extra, missing)):
+        for match in _AFTERNOON.finditer(text):
+            hour, minutes = match[1] or match[3], match[2] or match[4] or ""
+            if longer[later := normal_form(f"{int(hour) + 12}{minutes}")]:
+                shorter.subtract([normal_form(hour + minutes)])
+                longer.subtract([later])
+    missing, extra = +missing, +extra
     return not missing and not any(len(number) >= EXTRA_DIGITS for number in extra)
