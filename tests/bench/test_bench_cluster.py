@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.cluster import rows
-
-from regard.training.costs import MEASURED, Plan
+from benchmarks.cluster import MEASURED, Plan, rows
 
 
 @pytest.mark.parametrize(("parameters", "speed"), MEASURED)
