@@ -130,9 +130,18 @@ def test_parallel_is_as_it_is_set(
     monkeypatch.setattr("regard.training.distributed.all_reduce_max", lambda value, world: value)
     world = World(0, 8, 0, torch.device("cpu"), "fp32", local_size=4, parallel=parallel)  # type: ignore[arg-type]
     assert mesh_shape(nn.Linear(2, 2), world, 0) == shape
-    if parallel == "hybrid":
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (1, 1, 2), (4, 2, 2)])
+def test_hybrid_needs_equally_many_processes_per_node(monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]) -> None:
+    """Every rank sees it, also one whose node has a divisor of all processes."""
+    values = {sign: [sign * size for size in sizes] for sign in (1, -1)}
+    largest = lambda value, world: max(values[1 if value > 0 else -1])  # noqa: E731
+    monkeypatch.setattr("regard.training.distributed.all_reduce_max", largest)
+    for size in sizes:
+        world = World(0, sum(sizes), 0, torch.device("cpu"), "fp32", local_size=size, parallel="hybrid")
         with pytest.raises(UserError) as error:
-            mesh_shape(nn.Linear(2, 2), World(0, 7, 0, world.device, "fp32", local_size=4, parallel="hybrid"), 0)
+            mesh_shape(nn.Linear(2, 2), world, 0)
         assert error.value.where == "runtime.parallel"
 
 

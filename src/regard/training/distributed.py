@@ -72,7 +72,7 @@ def mesh_shape(model: nn.Module, world: World, activations: int) -> tuple[int, i
     nodes, shards = world.size // world.local_size, world.local_size
     if world.size == 1 or world.parallel == "replicate":
         return None
-    if world.parallel != "shard" and all_reduce_max(world.size % shards, world):
+    if world.parallel != "shard" and all_reduce_max(shards, world) != -all_reduce_max(-shards, world):
         if world.parallel == "hybrid":
             problem = f'`runtime.parallel = "hybrid"` needs equally many processes per node; {world.size} are unequal'
             remedy = 'set `runtime.parallel = "shard"`'
