@@ -12,13 +12,13 @@ import pytest
 import torch
 from safetensors import safe_open
 from tests.cli.command import fails, regard
-from tests.tiny import train_sentences, write_recipe
+from tests.tiny import train_sentences, translate_words, write_recipe
 from tests.training.ranks import run_ranks
 
 from regard import work
 from regard.engines import stepper_engine
 from regard.errors import UserError
-from regard.run import embedding
+from regard.run import embedding, scoring
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, open_world
 from regard.tasks import encoders
@@ -115,6 +115,35 @@ def test_back_translations_are_the_bytes_of_one_process(trained: Path, text: Pat
     command(*arguments("one.tsv"))
     run_ranks(2, partial(command, *arguments("two.tsv")))
     assert (tmp_path / "one.tsv").read_bytes() == (tmp_path / "two.tsv").read_bytes() != b""
+
+
+def count_costs(folder: str, *arguments: str) -> None:
+    """Run a command as a rank, and leave a file with the number of batches that it scored."""
+    forced, count = vars(scoring)["forced_costs"], 0
+
+    def counted(*args: object) -> object:
+        nonlocal count
+        count += 1
+        return forced(*args)
+
+    for name, value in (("forced_costs", counted), ("BATCH_TOKENS", SMALL)):
+        setattr(scoring, name, value)
+    command(*arguments)
+    (Path(folder) / f"rank-{os.environ['RANK']}").write_text(str(count))
+
+
+def test_scores_of_pairs_are_the_bytes_of_one_process_and_both_compute(trained: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "pairs.tsv"
+    corpus.write_text("".join(f"{line}\t{translate_words(line)}\n" for line in train_sentences()[:40]), "utf-8")
+
+    def arguments(name: str) -> list[str]:
+        return ["score", str(trained), str(corpus), "--columns", "1,2", "-o", str(tmp_path / name), "--device", "cpu"]
+
+    command(*arguments("one.tsv"))
+    run_ranks(2, count_costs, str(tmp_path), *arguments("two.tsv"))
+    assert (tmp_path / "one.tsv").read_bytes() == (tmp_path / "two.tsv").read_bytes() != b""
+    counts = [int((tmp_path / f"rank-{rank}").read_text()) for rank in range(2)]
+    assert min(counts) > 1 and abs(counts[0] - counts[1]) <= 1
 
 
 def test_stdin_and_other_engines_need_one_process(monkeypatch: pytest.MonkeyPatch, trained: Path) -> None:

@@ -21,7 +21,7 @@ from regard.cli.shell import COMMANDS, GROUPS
 HELP = Path(__file__).with_name("help.toml")
 DISTRIBUTED = ("demo", "train", "ladder", "doctor")
 """Commands that torchrun can start in several processes, or that read the variables it sets."""
-SPREAD = ("translate", "predict", "evaluate", "embed", "distill", "backtranslate")
+SPREAD = ("translate", "predict", "evaluate", "embed", "distill", "backtranslate", "score")
 """Commands that several processes do together, if it was torchrun that started them."""
 
 Click: TypeAlias = Any

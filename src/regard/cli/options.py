@@ -150,6 +150,13 @@ class WeightOptions(OptionGroup):
         self.join_processes()
         return Model([Run.open(run, *filter(None, [task])) for run in runs], **asdict(self))
 
+    def load_translator(self, *runs: str) -> "Translator":
+        """Open a translation run, or several as an ensemble."""
+        from regard.run.model import Translator
+
+        self.join_processes()
+        return Translator.load(*runs, **asdict(self))
+
     def join_processes(self) -> None:
         """Join the other processes if torchrun started several; all then do this command together."""
         if os.environ.get("WORLD_SIZE", "1") == "1":
@@ -195,10 +202,7 @@ class ModelOptions(WeightOptions):
 
     def load_translator(self, *runs: str) -> "Translator":
         """Open a translation run, or several as an ensemble."""
-        from regard.run.model import Translator
-
-        self.join_processes()
-        translator = Translator.load(*runs, **asdict(self))
+        translator = super().load_translator(*runs)
         self.report_export(translator)
         return translator
 

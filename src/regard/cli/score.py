@@ -43,7 +43,6 @@ def score(
     """Score parallel text with translation models, to leave out bad pairs."""
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources, read_examples
-    from regard.run.model import Translator
     from regard.run.scoring import score_pairs
 
     check_files(output, is_pair=False)
@@ -52,8 +51,8 @@ def score(
     sources = [make_source(name, columns) for name in files]
     for line in describe_sources(sources, Path(), PAIRS):
         report(line)
-    forward = Translator.load(run, **vars(model))
-    other = Translator.load(backward, **vars(model)) if backward else None
+    forward = model.load_translator(run)
+    other = model.load_translator(backward) if backward else None
     options = [columns, source, target, other.made_from() if other else None]
     title, zeros = Message("scored pairs:"), 0
     with streams.work_on(title, output, None, forward, options, *inputs) as work, open_pairs(output) as write:

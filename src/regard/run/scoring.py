@@ -16,7 +16,6 @@ Forced decoding (`forced_costs`) is also what `regard check` compares minimal pa
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ from regard.losses.crossentropy import negative_log_likelihood
 from regard.tasks.translation import Translation
 from regard.tasks.writing import MASKED
 from regard.text.symbols import PAD
-from regard.work import recall
+from regard.work import recall_groups
 
 if TYPE_CHECKING:
     from regard.run.model import Translator
@@ -85,12 +84,16 @@ def cross_entropies(translator: "Translator", pairs: list[Example]) -> list[floa
     limit, found = task.recipe.model.length_limit or MAX_TOKENS, [math.inf] * len(pairs)
     sizes = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     readable = [i for i, pair in enumerate(pairs) if pair["src"].strip() and pair["tgt"].strip() and sizes[i] <= limit]
-    done = 0
-    for group in groups_by_length([sizes[i] for i in readable], BATCH_TOKENS):
-        rows, done = [readable[i] for i in group], done + len(group)
-        key = [[named[i]["src"], named[i]["tgt"], named[i]["to"]] for i in rows]
-        compute = partial(forced_costs, translator, [sources[i] for i in rows], [targets[i] for i in rows])
-        for i, cost in zip(rows, recall(key, compute, done / len(readable)), strict=True):
+    groups = [[readable[i] for i in group] for group in groups_by_length([sizes[i] for i in readable], BATCH_TOKENS)]
+
+    def key(group: list[int]) -> object:
+        return [[named[i]["src"], named[i]["tgt"], named[i]["to"]] for i in group]
+
+    def compute(group: list[int]) -> list[float]:
+        return forced_costs(translator, [sources[i] for i in group], [targets[i] for i in group])
+
+    for group, costs in recall_groups(groups, key, compute):
+        for i, cost in zip(group, costs, strict=True):
             found[i] = cost / len(targets[i])
     return found
 
