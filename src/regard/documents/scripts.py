@@ -14,8 +14,12 @@ MAX_CHARACTERS = 1000
 
 def count_scripts(text: str) -> Counter[str]:
     """How many letters of each script a text has."""
-    words = (unicodedata.name(letter, "").partition(" ")[0] for letter in text[:MAX_CHARACTERS] if letter.isalpha())
-    return Counter(word for word in words if word in LANGUAGES)
+    counts = Counter[str]()
+    for letter, count in Counter(text[:MAX_CHARACTERS]).items():  # a text has few different letters
+        script = unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
+        if script in LANGUAGES:
+            counts[script] += count
+    return counts
 
 
 def is_unknown(text: str, languages: Iterable[str]) -> bool:
