@@ -166,10 +166,11 @@ def source_lines(
 ) -> Iterator[bytes]:
     """The source sentences of a split, one per line; of one direction, each sentence once. With a limit, a sample in
     the order of the split, which depends on the sentences alone: those with the smallest hashes."""
-    task, data = translator.task, translator.task.recipe.data
+    task = translator.task
     if direction is None:
         pairs = (pair for pair in task.read(split) if not pair.get("copy"))
     else:
+        data = task.recipe.data
         sources = [source for source in getattr(data, split) if direction in source.language_pairs()]
         read = task.read(split) if data.held_out else read_examples(sources, data.folder, task.recipe.fields)
         pairs = (pair for pair in read if (pair.get("from"), pair.get("to")) == direction)

@@ -46,13 +46,10 @@ if TYPE_CHECKING:
 NO_REPEAT = 3
 """A sentence whose translation loops is translated again without repeated n-grams of this size."""
 REPEATED = re.compile(r"(.{1,100}?)\1{2,}", re.DOTALL)
-
 LOST, CANDIDATES = 0.3, 5
 """If more than this share of the words in a sentence with tags is lost, so many translations are compared."""
-
 FORMS = 12
 """So many translations are compared if the best one has the wrong form of address."""
-
 MAX_CACHED = 500
 """Characters of the longest sentence that is kept in the cache."""
 
