@@ -1,4 +1,4 @@
-"""Sentences in capitals, of which models know few: translated in small letters, then written in capitals again.
+"""Lowers sentences in capitals, of which models have seen few, and writes their translations in capitals again.
 
 DO NOT ENTER  ->  Do not enter  ->  Nicht betreten  ->  NICHT BETRETEN
 """
@@ -8,7 +8,7 @@ import re
 _LETTERS = re.compile(r"[^\W\d_]+")
 _I = re.compile(r"\bi\b")
 LONG_WORD = 5
-"""A single word with fewer letters may be an abbreviation, which means something else in small letters: US, IT, WHO."""
+"""A single word with fewer letters may be an abbreviation, which means something else in lowercase: US, IT, WHO."""
 
 
 def in_capitals(text: str) -> bool:
@@ -20,7 +20,7 @@ def in_capitals(text: str) -> bool:
 
 
 def without_capitals(text: str, language: str | None) -> str:
-    """A sentence in small letters with a capital at its beginning; as many characters as before."""
+    """A sentence in lowercase with a capital at its beginning; as many characters as before."""
     small = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
     first = _LETTERS.search(small)
     if first is not None:

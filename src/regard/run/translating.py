@@ -1,6 +1,6 @@
 """Texts translated by a model: one path for the command, Python and the server.
 
-text -> sentences (documents) -> in the memory? done -> too long for the model? pieces -> capitals? small letters
+text -> sentences (documents) -> in the memory? done -> too long for the model? pieces -> capitals? lowercase
      -> no letters? unchanged -> search
      -> looped? search again, then cut -> numbers changed? search again with other numbers, which are replaced
      -> du instead of Sie? the best translation with the wanted form of address -> links
@@ -184,7 +184,7 @@ class SegmentTask:
         return segment if is_other else replace(segment, known=known)
 
     def _lower(self, segment: Segment, source: str | None) -> Segment:
-        """A segment in small letters if it is in capitals; not if its languages are unknown: it may be anything."""
+        """A segment in lowercase if it is in capitals and its languages are known."""
         sources = {source for source, _ in self.languages.directions}
         is_text = sources and not segment.prefix and segment.known is None and not is_unknown(segment.text, sources)
         if not is_text or not in_capitals(segment.text):
@@ -218,7 +218,7 @@ class SegmentTask:
             if self.cache is not None and (cached := self.cache.get(self._key(target, key[0]))) is not None:
                 self._report(groups.pop(key), results, capitalise(cached) if key[3] else cached, owners)
         examples = [self.example(segments[numbers[0]], target) for numbers in groups.values()]
-        named = [  # the model writes small letters, so nobody is told what it writes for capitals
+        named = [  # the model writes lowercase, so nobody is told what it writes for capitals
             [owners[number] for number in numbers if owners[number] >= 0 and not key[3]]
             for key, numbers in groups.items()
         ]
