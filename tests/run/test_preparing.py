@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from regard.data import parts as parts_module
+from regard.data import pools
+from regard.data.batch import Share, Step
 from regard.data.pairs import Pairs
+from regard.data.planning import Budget
 from regard.data.pools import PooledBatches
 from regard.data.store import damaged_files
 from regard.errors import UserError
@@ -22,6 +25,7 @@ from regard.run.preparing import load_plan, prepare_parts, run_here, run_on_clus
 from regard.run.run import Run
 from regard.run.train import train
 from regard.tasks.registry import load_recipe
+from regard.text.symbols import PAD
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "é", "字"]
 
@@ -344,7 +348,7 @@ def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cluster_does_the_items_and_passes_errors_on() -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(1, processes=False, dashboard_address=None, threads_per_worker=1) as cluster:
+    with distributed.LocalCluster(1, processes=False, dashboard_address=":0", threads_per_worker=1) as cluster:
         address = cluster.scheduler_address
         assert len(list(run_on_cluster(address, _touch, range(5)))) == 5
         with pytest.raises(UserError, match="three is wrong"):
@@ -363,10 +367,13 @@ def test_training_on_parts_resumes_exactly(recipe: Path, tmp_path: Path) -> None
     assert whole.outcome.metrics == resumed.outcome.metrics
 
 
+@pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
-def test_every_pair_is_in_one_batch_of_each_epoch(recipe: Path, tmp_path: Path, packed: bool) -> None:
-    from regard.data.planning import Budget
-
+def test_every_pair_is_in_one_batch_of_each_epoch(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, blocks: bool
+) -> None:
+    if blocks:
+        use_blocks(monkeypatch)
     pairs = prepare(recipe, tmp_path / "run", 4)
     batches = PooledBatches(pairs, Budget(200), 1, packed=packed)
     steps = batches.steps_in_epoch(0)
@@ -381,3 +388,36 @@ def test_every_pair_is_in_one_batch_of_each_epoch(recipe: Path, tmp_path: Path, 
     assert sorted(orders[0]) == sorted(orders[1]) == sorted(all_rows)
     assert orders[0] != orders[1]
     assert rows(PooledBatches(pairs, Budget(200), 1, packed=packed), steps + 1) == rows(batches, steps + 1)
+
+
+def use_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut small corpora into pools of blocks, as large ones are."""
+    for name, value in (("SHUFFLED", 0), ("BLOCKS", 7), ("POOL_EXAMPLES", 60), ("POOL_BATCHES", 1)):
+        monkeypatch.setattr(pools, name, value)
+
+
+def test_ranks_share_the_batches_of_one_process(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank reads the tokens of its own share, and all ranks make the same global batch."""
+    use_blocks(monkeypatch)
+    store = prepare(recipe, tmp_path / "run", 4)
+    whole = PooledBatches(store, Budget(200), 1)
+    ranks = [PooledBatches(store, Budget(200), 1, Share(rank, 3, 2)) for rank in range(3)]
+
+    def rows(step: Step) -> list[list[int]]:
+        """Source and labels of every example without its padding; batches that repeat an example have no labels."""
+        used = [batch for batch in step.micro_batches if batch.labels.any()]
+        sides = [(batch["source"].tolist(), batch.labels.tolist()) for batch in used]
+        return sorted(
+            [token for token in (*source, *labels) if token != PAD]
+            for sources, targets in sides
+            for source, labels in zip(sources, targets, strict=True)
+        )
+
+    for step in (0, 3, whole.steps_in_epoch(0) + 2):
+        expected, parts = whole.batch(step), [rank.batch(step) for rank in ranks]
+        assert len({(part.count, part.tokens, part.epoch) for part in [*parts, expected]}) == 1
+        assert sorted(row for part in parts for row in rows(part)) == rows(expected)
+    _, examples, indices = ranks[0].examples_of(0)
+    assert isinstance(examples, Pairs) and len(examples.src(indices[1]))
+    with pytest.raises(IndexError):
+        examples.src(indices[2])  # which another rank has read

@@ -75,11 +75,19 @@ class Pairs(PairExamples):
     """Pairs of a store, the same in every epoch; with `rows`, only some of them. With `features`, sources are frames
     of this many features, and their length counts frames."""
 
-    def __init__(self, store: Store, rows: Array | None = None, features: int = 0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rows: Array | None = None,
+        features: int = 0,
+        lengths: tuple[Array, Array] | None = None,
+    ) -> None:
         self._store, self._rows, self._features = store, rows, features
-        src, tgt = store.lengths("src"), store.lengths("tgt")
-        lengths = (src // features if features else src), tgt
-        self.src_lengths, self.tgt_lengths = lengths if rows is None else (side[rows] for side in lengths)
+        if lengths is None:
+            src, tgt = store.lengths("src"), store.lengths("tgt")
+            lengths = (src // features if features else src), tgt
+            lengths = lengths if rows is None else (lengths[0][rows], lengths[1][rows])
+        self.src_lengths, self.tgt_lengths = lengths
         self.fingerprint = store.fingerprint
         self.is_parted = isinstance(store, PartedStore)
         """True if the pairs are in parts, which may be too many for an array over all of them."""
@@ -89,9 +97,11 @@ class Pairs(PairExamples):
         return Pairs(self._store, rows if self._rows is None else self._rows[rows], self._features)
 
     def load(self, rows: Array) -> "Pairs":
-        """Some of the pairs, in memory."""
+        """The same pairs, with the tokens of some of them in memory; the others have lengths only."""
+        places = np.full(len(self), len(rows))  # which no row has
+        places[rows] = np.arange(len(rows))
         chosen = rows if self._rows is None else self._rows[rows]
-        return Pairs(self._store.load(chosen), features=self._features)
+        return Pairs(self._store.load(chosen), places, self._features, (self.src_lengths, self.tgt_lengths))
 
     def within(self, max_length: int) -> Array:
         """The indices of the pairs with at most `max_length` tokens on each side."""

@@ -146,11 +146,13 @@ class Batches:
         self._current = (epoch, examples, plan)
 
     def _micro_batch(self, examples: Examples, indices: Array, shard: int) -> Batch:
-        """Every n-th example of a step; if there are fewer examples than shards, a batch without labels."""
-        share = indices[shard :: self._share.count]
-        if len(share) == 0:
-            return self._lay_out(examples, indices[:1]).without_labels(**examples.ignored)
-        return self._lay_out(examples, share)
+        """One shard of a step; if there are fewer examples than shards, a batch without labels."""
+        batch = self._lay_out(examples, self._shard(indices, shard))
+        return batch if shard < len(indices) else batch.without_labels(**examples.ignored)
+
+    def _shard(self, indices: Array, shard: int) -> Array:
+        """Every n-th example of a step; the first one if there are fewer examples than shards."""
+        return indices[shard :: self._share.count] if shard < len(indices) else indices[:1]
 
     def _lay_out(self, examples: Examples, indices: Array) -> Batch:
         if self.capacities is None:

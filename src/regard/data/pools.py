@@ -1,16 +1,24 @@
 """Batches of a store in parts: as in planning.py, but in constant memory, however many examples there are.
 
-    epoch    positions 0 ... E - 1, in a random order that is computed and not stored (permutation.py)
-    pool     consecutive positions of that order: a random sample of the examples, the same number in every pool
+    epoch    the examples in a random order that is computed and not stored (permutation.py)
+    pool     a random sample of the examples, of the same size in every pool; each example is in one pool of an epoch
     step     one of the batches of a pool: sorted by length and cut into rectangles, or cut where a stream is full
 
-Every pool is cut into the same number of batches, so the pool of a step follows from its number by division. A run that
-is resumed at any step plans one pool. The rows of a pool are read from all parts at once, each part from its beginning
-to its end; then the batches are made from memory. The number of batches is the largest of a few pools and 1 % more.
-Where a pool would need fewer, its largest batches are halved; where it would need more, which is rare, its batches may
-exceed the budget by the few percent that it takes.
+Up to SHUFFLED examples are shuffled one by one: a pool is consecutive positions of their order. To read single examples
+of a larger corpus would touch every part for every pool. So its pools consist of blocks of consecutive examples:
 
-E examples.
+    corpus   |. . . . . . . .|. . . . . . . .|  ...  |. . . . . . . .|    BLOCKS ranges with a block for each pool
+    pool 0         x           x                                x         one block of every range
+    pool 1     x                         x             x
+
+In each range the pools take the blocks in the same random order, but begin at a random place of it. What lies far apart
+in the corpus, such as different sources, has the same share in all pools.
+
+Every pool is cut into the same number of batches, so the pool of a step follows from its number by division. A run that
+is resumed at any step plans one pool: from the lengths of all its examples. Then a rank reads the tokens of its own
+share, each part from its beginning to its end, and makes the batches from memory. The number of batches is the largest
+of a few pools and 1 % more. Where a pool would need fewer, its largest batches are halved; where it would need more,
+which is rare, its batches may exceed the budget by the few percent that it takes.
 """
 
 from functools import reduce
@@ -19,7 +27,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from regard.data.arrays import Array
+from regard.data.arrays import Array, positions
 from regard.data.permutation import permute
 from regard.data.planning import (
     POOL_BATCHES,
@@ -37,12 +45,20 @@ from regard.seeding import rng
 SAMPLED_POOLS = 3
 RESERVE = 1.01
 """Batches of a pool relative to the largest number in the sampled pools, and the growth of a budget that is short."""
+SHUFFLED = 1 << 24
+"""The largest corpus, in examples, that is shuffled one by one."""
+BLOCKS = 512
+"""Blocks of a pool of a larger corpus."""
 
 
-class Loadable(Protocol):
-    """Examples of which some can be read into memory."""
+class Loadable(Examples, Protocol):
+    """Examples in files."""
 
-    def load(self, indices: Array) -> Examples: ...
+    def select(self, rows: Array) -> "Loadable":
+        """Some of the examples; their lengths are read."""
+
+    def load(self, rows: Array) -> Examples:
+        """The same examples, with the tokens of some of them in memory."""
 
 
 class PooledBatches(Batches):
@@ -57,7 +73,7 @@ class PooledBatches(Batches):
             size = max(POOL_EXAMPLES, int(POOL_BATCHES * self._budget.tokens / max(mean, 1.0)))
         self._pools = max(1, round(self._count / size))
         sampled = {number * self._pools // SAMPLED_POOLS for number in range(SAMPLED_POOLS)}
-        most = max(len(self._cut(self._load(first, 0, pool), 1.0)) for pool in sorted(sampled))
+        most = max(len(self._cut(self._pool(first, 0, pool), 1.0)) for pool in sorted(sampled))
         self._per_pool = min(int(most * RESERVE) + 1, max(1, self._count // self._pools))
         self._planned: tuple[int, int, Examples, list[Array]] | None = None
 
@@ -73,14 +89,24 @@ class PooledBatches(Batches):
         pool, number = divmod(rest, self._per_pool)
         if self._planned is None or self._planned[:2] != (epoch, pool):
             self._planned = None  # memory for one pool, not for two
-            examples = self._load(self._epochs.at_epoch(epoch), epoch, pool)
-            self._planned = epoch, pool, examples, self._plan_pool(examples, epoch, pool)
+            examples = self._pool(self._epochs.at_epoch(epoch), epoch, pool)
+            batches = self._plan_pool(examples, epoch, pool)
+            shares = [self._shard(indices, shard) for indices in batches for shard in self._share.shards]
+            self._planned = epoch, pool, examples.load(np.concatenate(shares)), batches
         return epoch, self._planned[2], self._planned[3][number]
 
-    def _load(self, examples: Examples, epoch: int, pool: int) -> Examples:
-        """The examples of a pool in memory: consecutive positions in the order of the epoch."""
-        first, last = (number * self._count // self._pools for number in (pool, pool + 1))
-        return cast(Loadable, examples).load(permute(np.arange(first, last), self._count, self._seed, epoch))
+    def _pool(self, examples: Examples, epoch: int, pool: int) -> Loadable:
+        """The examples of a pool."""
+        if self._count <= SHUFFLED:
+            first, last = (number * self._count // self._pools for number in (pool, pool + 1))
+            rows = permute(np.arange(first, last), self._count, self._seed, epoch)
+        else:
+            places = (pool + rng(self._seed, epoch).integers(self._pools, size=BLOCKS)) % self._pools
+            blocks = np.arange(BLOCKS) * self._pools + permute(places, self._pools, self._seed, epoch)
+            size, larger = divmod(self._count, BLOCKS * self._pools)  # the first `larger` blocks have one example more
+            starts, stops = (number * size + np.minimum(number, larger) for number in (blocks, blocks + 1))
+            rows = rng(self._seed, epoch, pool, 1).permutation(positions(starts, stops - starts))
+        return cast(Loadable, examples).select(rows)
 
     def _plan_pool(self, examples: Examples, epoch: int, pool: int) -> list[Array]:
         """The batches of a pool, in random order."""

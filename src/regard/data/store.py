@@ -42,7 +42,7 @@ from regard.run_files import MANIFEST
 DIGESTS = "digests.json"
 PARTS = "parts"
 """The key of a manifest that lists the parts of a store."""
-MAPPED_PARTS = 4096
+MAPPED_PARTS = 512
 """Parts that are mapped at a time, if the system allows so many open files."""
 FILES_PER_PART = 8
 FORMAT = 4
@@ -168,13 +168,14 @@ class PartedStore(Store):
     """The parts of a manifest as one store. A part is mapped when it is read; memory does not grow with the rows."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        facts = check_type(manifest.facts[PARTS], list[PartFacts], folder / MANIFEST)
+        parts = check_type(manifest.facts[PARTS], list[PartFacts], folder / MANIFEST)
         counts = cast(dict[str, int], manifest.facts["counts"])
         super().__init__({}, counts=counts, fingerprint=str(manifest.inputs))
-        self.parts = facts
-        self._starts = row_offsets([part.rows for part in facts])
         self._folder, self._dtypes = folder, cast(dict[str, str], manifest.facts["dtypes"])
-        self._checked = set[int]()
+        self._parts = [(part.folder, part.kept) for part in parts]
+        self._starts = row_offsets([part.rows for part in parts])
+        self._facts = {name: LengthFacts.join(part.lengths[name] for part in parts) for name in self._dtypes}
+        self._checked = np.zeros(len(parts), bool)
         self._map = lru_cache(mappable_parts())(self._map_part)
 
     def __len__(self) -> int:
@@ -202,7 +203,7 @@ class PartedStore(Store):
         return result
 
     def lengths(self, name: str) -> Array:
-        return cast(Array, PartedLengths(self, name))  # as much of an array as planning needs
+        return cast(Array, PartedLengths(self, name, self._facts[name]))  # as much of an array as planning needs
 
     def lengths_at(self, name: str, indices: Array) -> Array:
         """Lengths of some rows of a column."""
@@ -214,18 +215,15 @@ class PartedStore(Store):
 
     def _map_part(self, number: int) -> Store:
         """Map one part; the size of its files is checked once."""
-        part = self.parts[number]
-        for name in (part.folder, part.kept):
-            if name and number not in self._checked:
-                check_part(self._folder / name)
-        self._checked.add(number)
-        columns = {
-            name: Ragged.map(self._folder / part.folder, name, dtype, scattered=True)
-            for name, dtype in self._dtypes.items()
-        }
-        chosen = self._folder / (part.kept or part.folder)
+        folder, kept = self._parts[number]
+        part, chosen = self._folder / folder, self._folder / (kept or folder)
+        if not self._checked[number]:
+            for path in dict.fromkeys((part, chosen)):
+                check_part(path)
+            self._checked[number] = True
+        columns = {name: Ragged.map(part, name, dtype, scattered=True) for name, dtype in self._dtypes.items()}
         lengths = {name: map_array(chosen / f"{name}.lengths", np.int32, scattered=True) for name in self._dtypes}
-        rows = map_array(chosen / "rows", np.int64, scattered=True) if part.kept else None
+        rows = map_array(chosen / "rows", np.int64, scattered=True) if kept else None
         return Store(columns, lengths=lengths, rows=rows)
 
     def _by_part(self, ascending: Array) -> Iterator[tuple[int, Array]]:
@@ -239,9 +237,8 @@ class PartedStore(Store):
 class PartedLengths:
     """(rows,): length of each row of a column, without an array of all; sums and the maximum are in the manifest."""
 
-    def __init__(self, store: PartedStore, name: str) -> None:
-        self._store, self._name = store, name
-        self._facts = [part.lengths[name] for part in store.parts]
+    def __init__(self, store: PartedStore, name: str, facts: "LengthFacts") -> None:
+        self._store, self._name, self._facts = store, name, facts
 
     def __len__(self) -> int:
         return len(self._store)
@@ -250,16 +247,16 @@ class PartedLengths:
         return self._store.lengths_at(self._name, indices)
 
     def sum(self, dtype: object = None) -> int:
-        return sum(facts.total for facts in self._facts)
+        return self._facts.total
 
     def max(self) -> int:
-        return max(facts.longest for facts in self._facts)
+        return self._facts.longest
 
     def mean(self) -> float:
         return self.sum() / len(self)
 
     def std(self) -> float:
-        variance = sum(facts.squares for facts in self._facts) / len(self) - self.mean() ** 2
+        variance = self._facts.squares / len(self) - self.mean() ** 2
         return float(max(variance, 0.0) ** 0.5)
 
 
@@ -269,6 +266,15 @@ class LengthFacts(BaseModel):
     total: int = 0
     squares: int = 0
     longest: int = 0
+
+    @classmethod
+    def join(cls, facts: Iterable["LengthFacts"]) -> "LengthFacts":
+        """The facts of several columns end to end."""
+        result = cls()
+        for part in facts:
+            result.total, result.squares = result.total + part.total, result.squares + part.squares
+            result.longest = max(result.longest, part.longest)
+        return result
 
     def add(self, lengths: Array) -> None:
         """Count further rows."""
@@ -287,10 +293,7 @@ class PartFacts(BaseModel):
 
 
 def mappable_parts() -> int:
-    """How many parts can be mapped at a time, with half of the open files that the system allows.
-
-    A batch is drawn from all parts. To map one again for each batch would take longer than a step.
-    """
+    """How many parts can be mapped at a time, with half of the open files that the system allows."""
     if sys.platform == "win32":
         return MAPPED_PARTS
     import resource
