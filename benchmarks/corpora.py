@@ -19,13 +19,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from benchmarks.store_memory import MIB, memory, resident, write_corpus
+from benchmarks.store_memory import MIB, memory, write_corpus
 
 from regard.data.pairs import Pairs
+from regard.data.parts import Plan
 from regard.data.planning import Budget
 from regard.data.pools import PooledBatches
 from regard.data.store import PARTS, Store
@@ -78,22 +80,42 @@ def prepare_corpus(root: Path, pairs: int, words: tuple[int, int]) -> Path:
     return root / "corpora.toml"
 
 
-def run_command(recipe: Path, folder: Path, *options: str) -> tuple[float, int]:
-    """Seconds of `regard prepare`, and the largest resident memory of its process in bytes."""
+class Peaks:
+    """The largest memory of processes, in bytes: their own, and resident (with pages of files)."""
+
+    def __init__(self, *processes: subprocess.Popen[bytes]) -> None:
+        self._processes = processes
+        self.found = [(0, 0)] * len(processes)
+
+    def sample(self) -> None:
+        """Look once; a process that ended keeps what was seen."""
+        for number, process in enumerate(self._processes):
+            with suppress(OSError, KeyError):
+                own, files = memory(str(process.pid))
+                self.found[number] = max(own, self.found[number][0]), max(own + files, self.found[number][1])
+
+
+def regard_prepare(recipe: Path, folder: Path, parts: int, *options: str) -> list[str]:
+    """The command that prepares a corpus in parts."""
+    command = [sys.executable, "-m", "regard", "prepare", str(recipe), "--folder", str(folder)]
+    return [*command, "--parts", str(parts), *options]
+
+
+def run_command(command: Sequence[str]) -> tuple[float, list[tuple[int, int]]]:
+    """Seconds of a command, and its memory."""
     began = time.perf_counter()
-    command = [sys.executable, "-m", "regard", "prepare", str(recipe), "--folder", str(folder), *options]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        peak = 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        peaks = Peaks(process)
         while process.poll() is None:
-            peak = max(peak, resident(process.pid))
+            peaks.sample()
             time.sleep(0.1)
     assert process.returncode == 0, command
-    return time.perf_counter() - began, peak
+    return time.perf_counter() - began, peaks.found
 
 
-def on_cluster(recipe: Path, folder: Path, parts: int) -> tuple[float, list[int], int]:
-    """`regard prepare --on` with two workers; one is killed after a quarter of the parts. Seconds, the workers' peak
-    memory in bytes, and the number of parts that were complete when it was killed."""
+def on_cluster(recipe: Path, folder: Path, parts: int) -> tuple[float, list[tuple[int, int]], str]:
+    """`regard prepare --on` with two workers; one is killed after a quarter of the parts. Seconds, the memory of both
+    workers and of the command, and how many parts were complete when the worker was killed."""
     port, store = 18786, folder / STORES / "train"
     address, quiet = f"tcp://127.0.0.1:{port}", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "dask"]
@@ -101,21 +123,23 @@ def on_cluster(recipe: Path, folder: Path, parts: int) -> tuple[float, list[int]
     scheduler = subprocess.Popen(command, **quiet)  # type: ignore[call-overload]
     options = ["--nworkers", "1", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
     workers = [subprocess.Popen([*dask, "worker", address, *options], **quiet) for _ in range(2)]  # type: ignore[call-overload]
-    peaks, done = [0, 0], -1
+    killed = ""
     try:
         began = time.perf_counter()
-        command = [sys.executable, "-m", "regard", "prepare", str(recipe), "--folder", str(folder), "--parts"]
-        process = subprocess.Popen([*command, str(parts), "--on", address], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(regard_prepare(recipe, folder, parts, "--on", address), stderr=subprocess.DEVNULL)
+        peaks = Peaks(*workers, process)
         while process.poll() is None:
-            peaks = [max(peak, resident(worker.pid)) for peak, worker in zip(peaks, workers, strict=True)]
-            complete = len(list((store / PARTS).glob("[!.]*"))) if (store / PARTS).exists() else 0
-            if done < 0 and complete >= max(1, parts // 4):
-                workers[0].send_signal(signal.SIGKILL)
-                workers[0].wait()
-                done = complete
+            peaks.sample()
+            complete = len(list((store / PARTS).glob("[!.]*")))
+            if not killed and complete:
+                planned = len(Plan.read(store).slices)
+                if complete >= planned // 4:
+                    workers[0].send_signal(signal.SIGKILL)
+                    workers[0].wait()
+                    killed = f"{complete} of {planned}"
             time.sleep(0.1)
-        assert process.returncode == 0, "regard prepare --on failed"
-        return time.perf_counter() - began, peaks, done
+        assert process.returncode == 0 and killed, "regard prepare --on failed, or was too fast"
+        return time.perf_counter() - began, peaks.found, killed
     finally:
         for child in (*workers, scheduler):
             child.kill()
@@ -196,20 +220,20 @@ def compare(root: Path, pairs: int, parts: int, words: tuple[int, int]) -> None:
     recipe = prepare_corpus(root, pairs, words)
     began = processor_seconds()
 
-    def show(what: str, seconds: float, peaks: Sequence[float], equal: str = "") -> None:
+    def show(what: str, seconds: float, peaks: Sequence[tuple[int, int]], equal: str = "") -> None:
         nonlocal began
         used, began = processor_seconds() - began, processor_seconds()
-        sizes = ", ".join(f"{peak / MIB:.0f}" for peak in peaks)
+        sizes = ", ".join(f"{own / MIB:.0f} ({all_pages / MIB:.0f})" for own, all_pages in peaks)
         print(f"{pairs:>12,} pairs, {what}: {seconds:.0f} s, {used:.0f} s of CPU, {sizes} MiB{equal}", flush=True)
 
-    single = in_new_process("--single", str(recipe), "--folder", str(root / "single"))
-    show("one store", single["seconds"], [single["peak"]])
-    seconds, peak = run_command(recipe, root / "one", "--parts", str(parts))
-    show(f"{parts} parts, one process", seconds, [peak], f"; {same_rows(root / 'single', root / 'one'):,} equal rows")
-    seconds, peaks, done = on_cluster(recipe, root / "cluster", parts)
+    command = [sys.executable, "-m", "benchmarks.corpora", "--single", str(recipe), "--folder", str(root / "single")]
+    show("one store", *run_command(command))
+    seconds, peaks = run_command(regard_prepare(recipe, root / "one", parts))
+    show("parts, one process", seconds, peaks, f"; {same_rows(root / 'single', root / 'one'):,} equal rows")
+    seconds, peaks, killed = on_cluster(recipe, root / "cluster", parts)
     one = digests(root / "one")
     assert one == digests(root / "cluster"), "the bytes differ"
-    show(f"two Dask workers, one killed after {done} parts", seconds, peaks, f"; {len(one):,} equal files")
+    show(f"two Dask workers, one killed after {killed} parts", seconds, peaks, f"; {len(one):,} equal files")
     size = sum(path.stat().st_size for path in (root / "one" / STORES / "train").rglob("*") if path.is_file())
     print(f"{'':>12}  text {(root / 'corpus.tsv').stat().st_size / pairs:.0f}, store {size / pairs:.0f} bytes a pair")
 
@@ -229,10 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(measure_batches(options.batches)))
         return
     if options.single is not None:
-        began = time.perf_counter()
         single_store(options.single, options.folder)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"seconds": time.perf_counter() - began, "peak": peak}))
         return
     with tempfile.TemporaryDirectory() as temporary:
         root = options.folder or Path(temporary)

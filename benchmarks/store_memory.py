@@ -131,9 +131,9 @@ def build(root: Path, pairs: int, workers: int) -> Built:
     return Built(seconds, sampler.peak, sum(path.stat().st_size for path in (root / STORE).iterdir()))
 
 
-def memory() -> tuple[int, int]:
-    """Bytes this process holds: its own, and pages of files."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def memory(pid: str = "self") -> tuple[int, int]:
+    """Bytes a process holds: its own, and pages of files."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in lines if ":" in line)
     return int(fields["RssAnon"].split()[0]) * 1024, int(fields["RssFile"].split()[0]) * 1024
 
