@@ -78,7 +78,9 @@ class Recipe(Settings):
     about: str = Field("", description="one line that describes the run")
     task: str = Field("translation", description="the task to train")
     start_from: str = Field(
-        "", description="run folder to start from (fine-tuning): use this run's tokenizer and best weights"
+        "",
+        description="run to start from (fine-tuning), a folder or the bundled `translator`: use its tokenizer and best "
+        "weights",
     )
     data: DataSettings
     text: Settings = Settings()

@@ -12,7 +12,8 @@ from regard.data.sources import Source
 from regard.errors import UserError
 from regard.run.run import Run, describe_best
 from regard.run.train import train
-from regard.tasks.registry import build_recipe
+from regard.run_files import bundled_run
+from regard.tasks.registry import build_recipe, load_recipe
 from regard.training.checkpoint import read_progress
 
 
@@ -144,3 +145,20 @@ def test_a_run_of_another_task_is_an_error(first: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError) as error:
         train(build_recipe(values, "test"), tmp_path / "c", report=quiet)
     assert error.value.remedy.startswith("set `start_from` to a run of task pretraining or classification")
+
+
+def test_a_task_and_a_bundled_run_are_enough_to_fine_tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (f"Press lever {n}.\tDrücken Sie Hebel {n}.\n" for n in range(20))
+    (tmp_path / "my.tsv").write_text("".join(lines), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    data = ["data.train=my.tsv", "data.src_lang=en", "data.tgt_lang=de"]
+    begun: Any = load_recipe("translation", ["start_from=translator", *data])
+    assert (begun.name, begun.task, begun.model.d_model) == ("translation", "translation", 384)
+    run = Run.create(tmp_path / "run", begun)
+    run.prepare(quiet)
+    assert run.recipe.start_from == "translator" and run.start is not None, "a name, not a path in this installation"
+    assert (run.folder / "tokenizer.json").read_bytes() == (bundled_run("translator") / "tokenizer.json").read_bytes()
+    task: Any = run.task
+    row = task.encoder(filtered=True)([{"src": "Press.", "tgt": "Drücken."}]).columns["src"]
+    assert row[0][0] == task.src_tokenizer.language_tags["de"], "[data] names the language of pairs that name none"
+    assert task.tags({"src": "Press."}) == [task.src_tokenizer.language_tags["de"]]

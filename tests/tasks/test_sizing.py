@@ -218,6 +218,14 @@ def test_fine_tuning_keeps_the_model_and_lowers_the_rate(tmp_path: Any) -> None:
     assert chosen(bare("classification", start_from=str(tmp_path / "run")), 5000) == {}
 
 
+@pytest.mark.parametrize(("examples", "passes"), [(50, 10), (1000, 5), (100_000, 2)])
+def test_fine_tuning_a_translator_takes_few_passes(examples: int, passes: int, tmp_path: Any) -> None:
+    tuned = chosen(bare("translation", start_from=str(tmp_path / "run")), examples)
+    tokens = tuned["training.max_steps"] * tuned["training.batch_tokens"]
+    assert tuned["training.max_steps"] == 20 or round(tokens / (examples * 25 / 2 * 1.4)) == passes
+    assert tuned["training.warmup"] == tuned["training.max_steps"] // 10
+
+
 def test_shipped_recipes_give_all_their_settings() -> None:
     for path in shipped_recipes():
         assert not list(load_recipe(path).choose(Corpus(1, 1, 1))), path.stem

@@ -33,7 +33,7 @@ AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[str, Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
 Runs = Annotated[list[str], Argument(metavar="RUN", help="Run folder (see `regard train`), or a bundled run.")]
 RecipeName = Annotated[
-    str, Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`) or run folder.")
+    str, Argument(metavar="RECIPE", help="Recipe file, recipe name (see `regard recipes`), task name or run folder.")
 ]
 Overrides = Annotated[list[str] | None, Argument(metavar="NAME=VALUE", help="Settings that override the recipe.")]
 Checkpoint = Annotated[

@@ -136,11 +136,14 @@ class PairEncoder:
     """The share of pairs that are changed to what people type."""
     identify: Identify | None = None
     """Identifies languages for the filter `clean.language`."""
+    target: str = ""
+    """The target language of pairs that name none."""
 
     @cached_property
     def identity(self) -> str:
         filters = self.filters if self.filters.clean is None else self.filters.identity
-        parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), filters)
+        own = (self.target,) if self.target else ()
+        parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), filters, *own)
         shares = (self.placeholders, self.typing_noise) if self.typing_noise else (self.placeholders,)
         return repr((*parts, *shares) if any(shares) else parts)
 
@@ -157,7 +160,7 @@ class PairEncoder:
             copy = example.get("copy", 0)
             src, tgt = insert_placeholders(example["src"], example["tgt"], self.placeholders, copy)
             texts.append((*add_typing_noise(src, tgt, self.typing_noise, copy), example.get("to"), copy))
-        tags = [source_tags(self.src_tokenizer, examples[place]) for place in places]
+        tags = [source_tags(self.src_tokenizer, {"to": self.target, **examples[place]}) for place in places]
         src_rows = [
             tag + row for tag, row in zip(tags, self.src_tokenizer.encode_batch([t[0] for t in texts]), strict=True)
         ]

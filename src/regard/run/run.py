@@ -32,7 +32,17 @@ from regard.reading import MAX_BYTES, check_type, read_toml, require_regular
 from regard.recipe import Recipe, to_toml
 from regard.recipe_files import current_names
 from regard.run.facts import require_run, write_changes
-from regard.run_files import CHECKPOINTS, MANIFEST, METRICS, MODEL, RECIPE, STORES, find_run, output_folder
+from regard.run_files import (
+    CHECKPOINTS,
+    FOLDER,
+    MANIFEST,
+    METRICS,
+    MODEL,
+    RECIPE,
+    STORES,
+    find_run,
+    output_folder,
+)
 from regard.tasks.base import AnyTask, ProgressCallback, Report
 from regard.tasks.operations import check_memory, facts, load_model, load_word_vectors, open_store, training_view
 from regard.tasks.registry import build_recipe, is_derived, start_tasks, task_of
@@ -282,7 +292,7 @@ def read_recipe(folder: Path, overrides: Sequence[str] = ()) -> Recipe:
 def absolutize(recipe: Recipe) -> Recipe:
     """The recipe with absolute paths."""
     data = recipe.data.model_copy(update={"root": str(recipe.data.folder.absolute())})
-    start = absolute_path(recipe.start_from)
+    start = recipe.start_from if find_run(recipe.start_from).parent == FOLDER else absolute_path(recipe.start_from)
     text, other = recipe.text, getattr(recipe.text, "tokenizer_from", "")
     text = text.model_copy(update={"tokenizer_from": absolute_path(other)}) if other else text
     model, vectors = recipe.model, getattr(recipe.model, "embeddings_from", "")

@@ -23,7 +23,7 @@ from regard.plugins import MISSING_PLUGIN, Registry
 from regard.reading import read_toml
 from regard.recipe import Recipe, no_rules
 from regard.recipe_files import DEFAULT_TASK, current_names, find_recipe
-from regard.run_files import RECIPE
+from regard.run_files import RECIPE, find_run
 from regard.tasks.answering import Answering
 from regard.tasks.base import AnyTask
 from regard.tasks.choice import Choice
@@ -145,7 +145,7 @@ def check_schedule(recipe: Recipe, source: str) -> None:
 def merge_start_settings(task: type[AnyTask], values: SettingsTable) -> SettingsTable:
     """Use [text] and [model] of the run to start from as defaults: its weights fit no other model."""
     folder = values.get("start_from")
-    path = Path(folder).expanduser() / RECIPE if folder and isinstance(folder, str) else None
+    path = find_run(Path(folder).expanduser()) / RECIPE if folder and isinstance(folder, str) else None
     if path is None or not path.is_file():
         return values  # a run that is missing or not compatible is reported later, when it is opened
     start, merged = current_names(read_toml(path)), dict(values)
@@ -167,7 +167,12 @@ def start_tasks(task: type[AnyTask]) -> tuple[str, ...]:
 
 
 def load_recipe(source: str | Path | Mapping[str, object], overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe from a file, a bundled one by its name, or a dictionary with the same groups of settings."""
+    """Read a recipe from a file, a bundled one by its name, or a dictionary with the same groups of settings.
+
+    The name of a task is a recipe with this task and nothing else; `overrides` name its data.
+    """
+    if str(source) in all_tasks() and not Path(str(source)).exists():
+        source = {"name": str(source), "task": str(source)}
     if isinstance(source, Mapping):
         return build_recipe(apply_overrides(dict(source), overrides), "the recipe")
     path = find_recipe(source)

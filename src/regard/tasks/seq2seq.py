@@ -210,6 +210,8 @@ class Seq2Seq(Task[R, Pairs]):
         object.__setattr__(self, "max_source", self.max_source or recipe.data.max_length)
         if self.max_target is None:
             object.__setattr__(self, "max_target", recipe.model.length_limit)
+        if not self.target_language and self.src_tokenizer.language_tags:
+            object.__setattr__(self, "target_language", recipe.data.tgt_lang)
 
     @property
     def writing(self) -> TokenByToken | MaskedTokens:
@@ -269,7 +271,8 @@ class Seq2Seq(Task[R, Pairs]):
         data = self.recipe.data
         shares = (data.placeholders, data.typing_noise) if filtered else (0.0, 0.0)
         identify = bundled_probabilities if filters.clean and filters.clean.language else None
-        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify)
+        target = self.target_language
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify, target)
 
     def view(self, store: Store) -> Pairs:
         pairs, model = Pairs(store), self.recipe.model

@@ -78,13 +78,19 @@ def rate(recipe: Recipe, peak: float, clip: float) -> Iterator[ChosenDefault]:
 
 
 def length(
-    recipe: Recipe, tokens: float, batch: int, passes: int, validations: int, max_warmup: int = 4000
+    recipe: Recipe,
+    tokens: float,
+    batch: int,
+    passes: int,
+    validations: int,
+    max_warmup: int = 4000,
+    least: int = 500,
 ) -> Iterator[ChosenDefault]:
     """Batch size, steps, warm-up, validation interval and patience of a training counted in steps."""
     training = recipe.training
     yield ChosenDefault("training.batch_tokens", batch, Message("small for few words, so that there are enough steps"))
     batch = training.batch_tokens if recipe.is_given("training.batch_tokens") else batch
-    steps, least = training.max_steps, 500
+    steps = training.max_steps
     if recipe.is_given("training.max_epochs") and training.max_epochs:  # with a margin: the epochs decide
         passes, least = math.ceil(1.1 * training.max_epochs), 1
     if not recipe.is_given("training.max_steps"):
@@ -137,9 +143,12 @@ def translation(recipe: Recipe, corpus: Corpus) -> Iterator[ChosenDefault]:
         yield ChosenDefault("model.norm", "pre", Message("learns without a long warm-up"))
     yield from rate(recipe, 1e-3 if size == "base" or recipe.model.kind == "recurrent" else 2e-3, 1.0)
     batches = [(30_000, 1024), (100_000, 2048), (3_000_000, 4096), (30_000_000, 8192)]
-    batch, passes = first_above(words, batches, 16_384), epochs(words, 300_000, 30, 0.35, 4, 100)
+    batch, passes, least = first_above(words, batches, 16_384), epochs(words, 300_000, 30, 0.35, 4, 100), 500
     validations = 20 if recipe.training.monitor in ("loss", "perplexity") else 10  # other metrics decode all of valid
-    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, validations)
+    if recipe.start_from:  # more passes over few sentences only make it forget the others
+        passes, least = epochs(words, 15_000, 5, 0.2, 2, 10), 20
+        validations = passes
+    yield from length(recipe, words * TOKENS_PER_WORD, batch, passes, validations, least=least)
 
 
 @or_fine_tuning

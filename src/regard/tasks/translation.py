@@ -117,7 +117,7 @@ class Translation(Seq2Seq[TranslationRecipe]):
     def next_commands(self, folder: str, example: str) -> list[str]:
         data = self.recipe.data
         chat = [f"regard chat {folder}"] if any(source.format == "dialogues" for source in data.train) else []
-        to = f" --to {next(iter(tags))}" if (tags := self.src_tokenizer.language_tags) else ""
+        to = f" --to {self.target_language or next(iter(tags))}" if (tags := self.src_tokenizer.language_tags) else ""
         inspect = [f"regard inspect {folder} {example}{to}"] if self.recipe.has_attention else []
         evaluate = f"regard evaluate {folder}{'' if data.test else ' --on valid'}"
         return [*chat, f"echo {example} | regard translate {folder}{to}", evaluate, *inspect]
