@@ -5,14 +5,15 @@
 1. Generated pairs, every 50th a repetition, are prepared as one store, as parts in one process, and as parts by a Dask
    scheduler with two worker processes, one of which is killed (SIGKILL) after a quarter of the parts. The rows of the
    first two are compared, and every byte of the last two. `--sizes` repeats the first half for smaller corpora.
-2. A manifest lists these parts again and again, up to a billion pairs. In a new process for each size, the store is
-   opened and batches of training are made: the process's own memory must not grow.
+2. A store lists these parts again and again, up to a billion pairs. In a new process for each size, it is opened and
+   batches of training are made: the process's own memory must not grow.
 """
 
 import argparse
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,15 +23,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from benchmarks.store_memory import MIB, memory, write_corpus
 
+from regard.data.batch import Share
 from regard.data.pairs import Pairs
 from regard.data.parts import Plan
 from regard.data.planning import Budget
 from regard.data.pools import PooledBatches
-from regard.data.store import PARTS, Store
+from regard.data.store import PARTS, open_or_write
 from regard.files import Manifest, digest
 from regard.run.run import Run
 from regard.run_files import MANIFEST, STORES
@@ -181,23 +184,30 @@ def in_new_process(*arguments: str) -> dict[str, float]:
 
 
 def repeated_store(folder: Path, pairs: int) -> Path:
-    """A store of `pairs` pairs or more: a manifest that lists the parts of another store again and again."""
+    """A store of `pairs` pairs or more: copies of the parts of another store, as hard links."""
     store = folder / STORES / "train"
-    manifest = Manifest.read(store / MANIFEST)
-    listed = manifest.facts[PARTS]
-    assert isinstance(listed, list)
-    rows = sum(part["rows"] for part in listed)
-    facts = {**manifest.facts, PARTS: listed * -(-pairs // rows)}
-    path = store / f"manifest-{pairs}.json"
-    Manifest(manifest.format, manifest.inputs, manifest.files, facts).write(path)
-    return path
+    target, manifest = store.parent / f"repeated-{pairs}", Manifest.read(store / MANIFEST)
+    listed = cast(list[dict[str, Any]], manifest.facts[PARTS])
+    files: dict[str, Any] = {}
+    parts = []
+    for number in range(-(-pairs // sum(part["rows"] for part in listed))):
+        for part in listed:
+            names = {key: f"{number:05}/{part[key]}" for key in ("folder", "kept") if part[key]}
+            for key, name in names.items():
+                shutil.copytree(store / part[key], target / name, copy_function=os.link)
+                files[f"{name}/{MANIFEST}"] = manifest.files[f"{part[key]}/{MANIFEST}"]
+            parts.append({**part, **names})
+    Manifest(manifest.format, manifest.inputs, files, {**manifest.facts, PARTS: parts}).write(target / MANIFEST)
+    return target
 
 
-def measure_batches(path: Path) -> dict[str, float]:
-    """Open a store and make batches of training in this process."""
+def measure_batches(folder: Path, ranks: int) -> dict[str, float]:
+    """Open a store as training does, and make batches in this process: the share of one of several ranks."""
+    inputs, dtypes = (Manifest.read(folder / MANIFEST).inputs, {"src": np.uint16, "tgt": np.uint16})
     before, began = memory()[0], time.perf_counter()
-    pairs = Pairs(Store.open(path.parent, Manifest.read(path)))
-    batches = PooledBatches(pairs, Budget(25_000), 1)
+    pairs = Pairs(open_or_write(folder, str(inputs), dtypes, lambda _: {}))
+    opened = time.perf_counter() - began
+    batches = PooledBatches(pairs, Budget(25_000), 1, Share(0, ranks))
     batches.batch(0)
     first = time.perf_counter() - began
     steps = np.random.default_rng(1).integers(0, batches.steps_in_epoch(0))
@@ -206,7 +216,8 @@ def measure_batches(path: Path) -> dict[str, float]:
         batches.batch(step)
     each = (time.perf_counter() - began) / STEPS
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"pairs": len(pairs), "first": first, "step": each, "own": memory()[0] - before, "peak": peak}
+    own, files = memory()[0] - before, len(list(Path("/proc/self/fd").iterdir()))
+    return {"pairs": len(pairs), "open": opened, "first": first, "step": each, "own": own, "peak": peak, "files": files}
 
 
 def processor_seconds() -> float:
@@ -248,9 +259,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, help="keep everything here")
     parser.add_argument("--single", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--batches", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--ranks", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.batches is not None:
-        print(json.dumps(measure_batches(options.batches)))
+        print(json.dumps(measure_batches(options.batches, options.ranks)))
         return
     if options.single is not None:
         single_store(options.single, options.folder)
@@ -259,12 +271,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         root = options.folder or Path(temporary)
         for pairs in (*options.sizes, options.pairs):
             compare(root / str(pairs), pairs, options.parts, tuple(options.words))
-        for pairs in (1, 10**7, 10**8, 10**9):
-            path = repeated_store(root / str(options.pairs) / "one", pairs)
-            found = in_new_process("--batches", str(path))
-            times = f"first batch after {found['first']:.2f} s, a batch {found['step'] * 1e3:.1f} ms"
-            sizes = f"own memory {found['own'] / MIB:.0f} MiB, peak {found['peak'] / MIB:.0f} MiB"
-            print(f"{found['pairs']:>14,.0f} pairs: {times}, {sizes}", flush=True)
+        for pairs in (1, 10**8, 10**9):
+            show_batches(repeated_store(root / str(options.pairs) / "one", pairs))
+
+
+def show_batches(folder: Path) -> None:
+    """Part 2 for one size: first with the digest of each part's manifest to compute, then with digests in a file."""
+    for ranks in (1, 1, 8):
+        found = in_new_process("--batches", str(folder), "--ranks", str(ranks))
+        times = f"open {found['open']:.2f} s, first batch {found['first']:.2f} s, a batch {found['step'] * 1e3:.1f} ms"
+        sizes = f"own memory {found['own'] / MIB:.1f} MiB, peak {found['peak'] / MIB:.0f} MiB"
+        print(
+            f"{found['pairs']:>14,.0f} pairs, 1 of {ranks}: {times}, {sizes}, {found['files']} open files", flush=True
+        )
 
 
 if __name__ == "__main__":
