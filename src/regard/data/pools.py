@@ -16,11 +16,12 @@ in the corpus, such as different sources, has the same share in all pools.
 
 Every pool is cut into the same number of batches, so the pool of a step follows from its number by division. A run that
 is resumed at any step plans one pool: from the lengths of all its examples. Then a rank reads the tokens of its own
-share, each part from its beginning to its end, and makes the batches from memory. The number of batches is the largest
-of a few pools and 1 % more. Where a pool would need fewer, its largest batches are halved; where it would need more,
-which is rare, its batches may exceed the budget by the few percent that it takes.
+share, each part from its beginning to its end, and makes the batches from memory, while a thread reads the next pool.
+The number of batches is the largest of a few pools and 1 % more. Where a pool would need fewer, its largest batches are
+halved; where it would need more, which is rare, its batches may exceed the budget by the few percent that it takes.
 """
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
 from itertools import pairwise
 from typing import Protocol, cast
@@ -75,7 +76,9 @@ class PooledBatches(Batches):
         sampled = {number * self._pools // SAMPLED_POOLS for number in range(SAMPLED_POOLS)}
         most = max(len(self._cut(self._pool(first, 0, pool), 1.0)) for pool in sorted(sampled))
         self._per_pool = min(int(most * RESERVE) + 1, max(1, self._count // self._pools))
-        self._planned: tuple[int, int, Examples, list[Array]] | None = None
+        self._reader = ThreadPoolExecutor(1, "pools")
+        self._planned = self._ahead = Future[tuple[Examples, list[Array]]]()
+        self._number = -2  # the pool that is planned: none, so none is ahead of it
 
     def epoch(self, step: int) -> int:
         return step // self.steps_in_epoch(0)
@@ -85,15 +88,20 @@ class PooledBatches(Batches):
 
     def examples_of(self, step: int) -> tuple[int, Examples, Array]:
         """Epoch of a step, the examples of its pool, and the indices in this pool of those in the step."""
-        epoch, rest = divmod(step, self.steps_in_epoch(0))
-        pool, number = divmod(rest, self._per_pool)
-        if self._planned is None or self._planned[:2] != (epoch, pool):
-            self._planned = None  # memory for one pool, not for two
-            examples = self._pool(self._epochs.at_epoch(epoch), epoch, pool)
-            batches = self._plan_pool(examples, epoch, pool)
-            shares = [self._shard(indices, shard) for indices in batches for shard in self._share.shards]
-            self._planned = epoch, pool, examples.load(np.concatenate(shares)), batches
-        return epoch, self._planned[2], self._planned[3][number]
+        number, batch = divmod(step, self._per_pool)  # pools are counted over all epochs
+        if number != self._number:
+            self._planned = self._ahead if number == self._number + 1 else self._reader.submit(self._read, number)
+            self._number, self._ahead = number, self._reader.submit(self._read, number + 1)
+        examples, batches = self._planned.result()
+        return number // self._pools, examples, batches[batch]
+
+    def _read(self, number: int) -> tuple[Examples, list[Array]]:
+        """A pool with the tokens of this rank's share in memory, and its batches."""
+        epoch, pool = divmod(number, self._pools)
+        examples = self._pool(self._epochs.at_epoch(epoch), epoch, pool)
+        batches = self._plan_pool(examples, epoch, pool)
+        shares = [self._shard(indices, shard) for indices in batches for shard in self._share.shards]
+        return examples.load(np.concatenate(shares)), batches
 
     def _pool(self, examples: Examples, epoch: int, pool: int) -> Loadable:
         """The examples of a pool."""
