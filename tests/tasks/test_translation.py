@@ -207,6 +207,11 @@ def test_an_engine_decodes_a_whole_chunk_at_once(task: Translation, monkeypatch:
     assert [list(request.sentence_ids) for request in engine.requests[1:]] == [[0], [2, 3], [4]]
 
 
+def test_no_translation_has_the_character_nul(task: Translation) -> None:
+    (prediction,) = task.predict(Echo(), sources(["one\0 two\0"]))
+    assert prediction["translation"] == prediction["hypotheses"][0]["text"] == "one two"
+
+
 def test_attention_names_every_piece(task: Translation, model: Transformer) -> None:
     target = task.tgt_tokenizer.encode("eins zwei")
     source_pieces, target_pieces, weights = task.attention_weights(model, "one two", target)

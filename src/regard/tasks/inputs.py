@@ -144,7 +144,9 @@ def halve(text: str) -> tuple[int, int]:
 
 
 def one_line(text: str) -> str:
-    """An output on one line, so that one line of input gives one line of output."""
+    """An output on one line, so that one line of input gives one line of output, and without U+0000, which a model of
+    bytes may write: it is no text, and our own readers refuse it."""
+    text = text.replace("\0", "")
     return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
 
 
