@@ -91,6 +91,22 @@ def test_languages_are_identified_in_long_texts_of_known_languages() -> None:
     assert clean_reasons(pairs, CleanSettings(language=0.0), LANGUAGES, identify) == [None] * 3
 
 
+def test_only_texts_in_doubt_are_identified() -> None:
+    asked: list[str] = []
+
+    def identify(texts: Sequence[str]) -> list[Mapping[str, float]]:
+        asked.extend(texts)
+        return [{"en": 0.9, "de": 0.9} for _ in texts]
+
+    certain = "This is what we have to do before they are here, and it is not all that easy."
+    mixed = "This is what we have to do, und das ist nicht alles, was wir noch machen müssen."
+    pairs = [{"src": certain, "tgt": mixed}]
+    assert clean_reasons(pairs, CleanSettings(), LANGUAGES, identify) == [None]
+    assert asked == [mixed]
+    clean_reasons(pairs, CleanSettings(language=0.9), LANGUAGES, identify)
+    assert asked[1:] == [certain, mixed], "a high minimum needs probabilities"
+
+
 def test_a_pair_of_equal_texts_passes_every_filter_that_compares() -> None:
     rng = random.Random(1)
     parts = [

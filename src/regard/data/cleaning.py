@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from regard.config import Field, Settings
 from regard.data.examples import Example
+from regard.documents.frequent_words import is_surely
 from regard.documents.numbers import count_numbers, numbers_agree
 from regard.documents.protecting import find_code
 from regard.documents.scripts import LANGUAGES, count_scripts
@@ -34,6 +35,8 @@ MIN_LANGUAGE_BYTES = 40
 """Shorter texts, e.g. names, are in no particular language: 40 Latin letters, or 13 Chinese characters."""
 LANGUAGE_CHARACTERS = 160
 """The beginning of a text from which its language is identified; more takes longer and changes almost nothing."""
+MAX_QUICK_MINIMUM = 0.5
+"""With a higher minimum probability, frequent words do not decide."""
 MIN_DIGITS = 3
 """Numbers with fewer digits are often written as words: 12 and zwölf."""
 _CODE = re.compile(r"[{%$#<&⦅@]|://|www\.|mailto:")
@@ -97,13 +100,13 @@ def clean_reasons(
     reasons = [check_pair(example, settings, languages) for example in examples]
     if settings.language and identify is not None:
         asked = [
-            (index, text, language)
+            (index, text[:LANGUAGE_CHARACTERS], language)
             for index, example in enumerate(examples)
             if reasons[index] is None
             for text, language in sides(example, languages)
-            if language and len(text.encode()) >= MIN_LANGUAGE_BYTES and any(map(str.isalpha, text))
+            if is_to_identify(text, language, settings.language)
         ]
-        found = identify([text[:LANGUAGE_CHARACTERS] for _, text, _ in asked]) if asked else []
+        found = identify([text for _, text, _ in asked]) if asked else []
         for (index, _, language), probabilities in zip(asked, found, strict=True):
             if is_other_language(probabilities, language, settings.language):
                 reasons[index] = "language"
@@ -165,7 +168,8 @@ def is_written_in_other_script(text: str, language: str, other: str, share: floa
 
 def has_long_word(text: str, limit: int) -> bool:
     """True if a text has a word of more than `limit` characters; every Chinese or Japanese character is a word."""
-    return any(len(word) > limit for word in text.split()) and any(len(word) > limit for word in WORD.findall(text))
+    longest = max(map(len, text.split()), default=0)
+    return longest > limit and any(len(word) > limit for word in WORD.findall(text))
 
 
 def markup_differs(src: str, tgt: str) -> bool:
@@ -190,6 +194,13 @@ def numbers_differ(src: str, tgt: str) -> bool:
         return False
     first, second = (long_numbers(text) for text in (src, tgt))
     return first != second and not (numbers_agree(src, tgt) and numbers_agree(tgt, src))
+
+
+def is_to_identify(text: str, language: str, minimum: float) -> bool:
+    """True if a text is long enough to have a language, and not surely in the one that is expected."""
+    if not language or len(text.encode()) < MIN_LANGUAGE_BYTES or not any(map(str.isalpha, text)):
+        return False
+    return minimum > MAX_QUICK_MINIMUM or not is_surely(text[:LANGUAGE_CHARACTERS], language)
 
 
 def is_other_language(probabilities: Mapping[str, float], language: str, minimum: float) -> bool:

@@ -132,7 +132,7 @@ def shingles(src: str, tgt: str) -> set[int]:
     for side, text in (("<", src), (">", tgt)):
         words = [side, *_WORD.findall(_DIGITS.sub("0", text.casefold())), side]
         words = words if len(words) > 2 else [side, text, side]  # punctuation only
-        found.update(zlib.crc32(f"{side}{a} {b}".encode()) for a, b in pairwise(words))
+        found.update(map(zlib.crc32, [f"{side}{a} {b}".encode() for a, b in pairwise(words)]))
     return found
 
 

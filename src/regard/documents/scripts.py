@@ -3,6 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 
 from regard.documents.tables import TABLES
 
@@ -16,10 +17,16 @@ def count_scripts(text: str) -> Counter[str]:
     """How many letters of each script a text has."""
     counts = Counter[str]()
     for letter, count in Counter(text[:MAX_CHARACTERS]).items():  # a text has few different letters
-        script = unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
-        if script in LANGUAGES:
+        if script := script_of(letter):
             counts[script] += count
     return counts
+
+
+@cache
+def script_of(character: str) -> str:
+    """The script of a letter; "" for a character that is no letter, or in no script of the table."""
+    script = unicodedata.name(character, "").partition(" ")[0] if character.isalpha() else ""
+    return script if script in LANGUAGES else ""
 
 
 def is_unknown(text: str, languages: Iterable[str]) -> bool:
