@@ -30,6 +30,7 @@ from regard.run.model import Translator
 from regard.tasks.writing import LEFT_TO_RIGHT
 from regard.text.factory import train_tokenizer
 from regard.text.settings import TextSettings
+from regard.text.symbols import EOS
 
 SOURCES = [*number_sentences()[-20:], "one", "two six"]
 TRANSLATIONS = [translate_words(line) for line in SOURCES]
@@ -55,7 +56,8 @@ def fake_translator(folder: Path, *texts: str, kind: Literal["char", "bpe"] = "c
     tokenizer = train_tokenizer(texts, TextSettings(kind=kind, vocab_size=300))
     task = SimpleNamespace(
         src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=64, max_target=None, writing=LEFT_TO_RIGHT,
-        parse=lambda text: {"src": text}, tags=lambda example: [], recipe=SimpleNamespace(has_attention=True),
+        source_row=lambda ids: [*ids, EOS], parse=lambda text: {"src": text}, tags=lambda example: [],
+        recipe=SimpleNamespace(has_attention=True),
     )  # fmt: skip
     return SimpleNamespace(task=task, model=FakeNetwork(), run=SimpleNamespace(folder=folder))
 

@@ -16,7 +16,10 @@ from regard.messages import Message
 def import_(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="Folder with weights and vocabulary, or the weight file in it."),
+        typer.Argument(
+            metavar="MODEL",
+            help="Folder with weights and vocabulary, the weight file in it, or a package of Argos Translate.",
+        ),
     ],
     folder: Folder = None,
     allow_pickle: Annotated[
@@ -29,7 +32,7 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run from a model of Hugging Face or Marian: BERT, RoBERTa, DistilBERT, GPT-2, T5, Marian or Pegasus."""
+    """Make a run from a model of Hugging Face, Marian, CTranslate2 or Argos, e.g. BERT, GPT-2, T5 or OPUS-MT."""
     from regard.run.importing import import_model
 
     folder = folder or Path("runs") / (model.absolute().name or "imported")

@@ -138,11 +138,13 @@ class PairEncoder:
     """Identifies languages for the filter `clean.language`."""
     target: str = ""
     """The target language of pairs that name none."""
+    source_end: bool = True
+    """False if sources have no end symbol."""
 
     @cached_property
     def identity(self) -> str:
         filters = self.filters if self.filters.clean is None else self.filters.identity
-        own = (self.target,) if self.target else ()
+        own = ((self.target,) if self.target else ()) + (() if self.source_end else (False,))
         parts = ("pairs", self.src_tokenizer.to_json(), self.tgt_tokenizer.to_json(), filters, *own)
         shares = (self.placeholders, self.typing_noise) if self.typing_noise else (self.placeholders,)
         return repr((*parts, *shares) if any(shares) else parts)
@@ -167,7 +169,7 @@ class PairEncoder:
         tgt_rows = self.tgt_tokenizer.encode_batch([t[1] for t in texts])
         indices = []
         for index, (src_row, tgt_row) in enumerate(zip(src_rows, tgt_rows, strict=True)):
-            src_row.append(EOS)
+            src_rows[index] = src_row = source_row(src_row, self.source_end)
             tgt_row.append(EOS)
             reasons[places[index]] = reason = self.filters.check_lengths(len(src_row), len(tgt_row))
             if reason is None:
@@ -199,6 +201,11 @@ class PairJudge:
         keys = pair_keys(texts) if self.filters.drop_duplicates else None
         marks = self.filters.mark(kept)
         return Encoded({}, len(examples), count_reasons(reasons), keys, marks=marks, reasons=reasons)
+
+
+def source_row(ids: list[int], source_end: bool) -> list[int]:
+    """The tokens of a source with its end symbol, or without it; an empty source has one in any case."""
+    return [*ids, EOS] if source_end or not ids else ids
 
 
 def pair_keys(pairs: Sequence[tuple[str, str, str | None, int]]) -> Hashes:

@@ -37,7 +37,7 @@ from regard.engines.stepper_engine import pad_rows
 from regard.errors import UserError
 from regard.files import write_text
 from regard.reading import read_json
-from regard.text.symbols import EOS, PAD
+from regard.text.symbols import PAD
 from regard.text.tokenizer import Span
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
     """The cross-attention of a batch (B, L, H, T + 1, S + 1): row t predicts target token t."""
     task, network = model.task, model.model
     device = next(network.parameters()).device
-    rows = [[*source.ids, EOS] for source, _ in pairs]
+    rows = [task.source_row(list(source.ids)) for source, _ in pairs]
     outputs = [task.writing.decoder_input(target.ids) for _, target in pairs]
     src, tgt = (pad_rows(ids, PAD, device) for ids in (rows, outputs))
     weights = network.attentions(Padded.of(*src), Padded.of(*tgt)).cross  # type: ignore[operator]
@@ -176,7 +176,8 @@ def batch_attention(model: "Translator", pairs: Sequence[tuple[EncodedText, Enco
         problem = f"{model.run.folder} has no cross-attention: {model.run.recipe.model.summary}"
         raise UserError(problem, "use a model with cross-attention", code="no-attention", where=model.run.folder)
     array: Array = weights[..., -src[0].size(1) :].double().cpu().numpy()  # a masked model has LENGTH before the source
-    return array
+    missing = 1 + max(len(source.ids) for source, _ in pairs) - array.shape[-1]  # 1 without end symbols
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])
 
 
 # ---- links -----------------------------------------------------------------------------------------------------------

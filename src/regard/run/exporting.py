@@ -77,6 +77,9 @@ def export_run(
     if not all_finite(ours.model):
         problem = f"some weights of {run.folder} are infinite or NaN"
         raise UserError(problem, "use an earlier checkpoint", code="not-finite", where=run.folder)
+    if not getattr(run.recipe.text, "source_end", True):
+        problem = f"{run.folder} reads sources without an end symbol (`text.source_end`), which exports append"
+        raise UserError(problem, "use the model as it was imported", code="unsupported", where="text.source_end")
     examples = comparison_examples(ours.task, Path(sentences) if sentences else None, limit)
     own, other = run.folder.resolve(), folder.resolve()
     near = run.outputs == run.folder and own.parts[:2] == other.parts[:2]  # not bundled, and with a common parent

@@ -6,6 +6,7 @@
     gpt2                                     language
     marian, pegasus, t5                      translation
     no config.json, but Marian's own file    translation
+    a CTranslate2 folder, an Argos package   translation
 
 The run has no data: it cannot be resumed, but another run can start from it. Weights that the folder does not have, for
 example the pretraining heads of a bare encoder, are filled with random values; the checkpoint names them.
@@ -19,6 +20,14 @@ from pathlib import Path
 from regard.config import SettingsTable
 from regard.errors import UserError
 from regard.exchange import bert
+from regard.exchange.ctranslate2_reader import (
+    FILE,
+    PACKAGE,
+    CTranslate2Model,
+    find_ctranslate2,
+    open_package,
+    read_ctranslate2,
+)
 from regard.exchange.folders import CONFIG, ModelFiles, open_model, read_config, require_new_folder
 from regard.exchange.gpt2 import read_gpt2
 from regard.exchange.marian import MarianModel, read_marian
@@ -95,12 +104,15 @@ def import_model(source: str | Path, folder: str | Path, allow_pickle: bool = Fa
 
 def read_content(source: Path, allow_pickle: bool) -> RunContent:
     """What is read from a folder, or from a file of weights with what is beside it, by its kind of model."""
+    if source.suffix == PACKAGE and source.is_file():
+        with open_package(source) as folder:
+            return read_content(folder, allow_pickle)
     weights, source = (source, source.parent) if source.is_file() else (None, source)
+    if (weights is None or weights.name == FILE) and (found := find_ctranslate2(source)) is not None:
+        return ctranslate2_run(read_ctranslate2(found))
     marian = weights or find_marian_file(source)
     if marian is not None and marian.suffix in MARIAN_ENDINGS and not (source / CONFIG).exists():
-        content, (src, tgt) = translation_run(read_marian_binary(marian)), languages_of(marian)
-        data = content.values["data"] | ({"src_lang": src, "tgt_lang": tgt} if src else {})
-        return replace(content, values=content.values | {"data": data})
+        return with_languages(translation_run(read_marian_binary(marian)), *languages_of(marian))
     inner = sorted(path.parent for path in source.glob(f"*/{CONFIG}"))
     if inner and not (source / CONFIG).exists():
         problem = f"{source} is not a model: it has no {CONFIG}"
@@ -172,6 +184,18 @@ def translation_run(model: MarianModel) -> RunContent:
         "decoding": {"beam": model.beam},
     }
     return RunContent(values, model.weights, {JOINT: src} if joint else {SRC: src, TGT: tgt})
+
+
+def ctranslate2_run(model: CTranslate2Model) -> RunContent:
+    content = with_languages(translation_run(model), *model.languages)
+    text = content.values["text"] | {"source_end": model.source_end}
+    return replace(content, values=content.values | {"text": text})
+
+
+def with_languages(content: RunContent, src: str, tgt: str) -> RunContent:
+    """The run of a model of two languages, which may be unknown."""
+    data = content.values["data"] | ({"src_lang": src, "tgt_lang": tgt} if src and tgt else {})
+    return replace(content, values=content.values | {"data": data})
 
 
 READERS: dict[str, Callable[[ModelFiles], RunContent]] = {

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from regard.attention.layouts import Attentions, Packed, Padded, Tokens
 from regard.config import SettingError, SettingsTable, Unused, build
 from regard.data.batch import Batch
-from regard.data.encoders import KEEP_ALL, Filters, PairEncoder, language_tags
+from regard.data.encoders import KEEP_ALL, Filters, PairEncoder, language_tags, source_row
 from regard.data.fields import PAIRS, Fields
 from regard.data.hold_out import read_split, report_held_out
 from regard.data.pairs import Pairs
@@ -272,7 +272,8 @@ class Seq2Seq(Task[R, Pairs]):
         shares = (data.placeholders, data.typing_noise) if filtered else (0.0, 0.0)
         identify = bundled_probabilities if filters.clean and filters.clean.language else None
         target = self.target_language
-        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify, target)
+        source_end = self.recipe.text.source_end
+        return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify, target, source_end)
 
     def view(self, store: Store) -> Pairs:
         pairs, model = Pairs(store), self.recipe.model
@@ -377,6 +378,10 @@ class Seq2Seq(Task[R, Pairs]):
         check_text(value, where)
         return {**{key: item for key, item in value.items() if key not in ("text", "tgt")}, "src": source}
 
+    def source_row(self, ids: list[int]) -> list[int]:
+        """The tokens of a source as the model reads them."""
+        return source_row(ids, self.recipe.text.source_end)
+
     def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Translate {"src", "prefix"?}; a blank source gives a blank translation, a long one is split into parts."""
         decoder, number = as_engine(engine, SYMBOLS), 0
@@ -399,7 +404,7 @@ class Seq2Seq(Task[R, Pairs]):
             problem = f"a prefix of {longest} tokens is too long for a model of {self.max_target} positions"
             raise UserError(problem, "give a shorter prefix", code="too-long", where="prefix")
         forced = [prefixes[index] if number == 0 else [] for index, number, _ in parts]
-        sources = [[*tags[index], *ids, EOS] for index, _, ids in parts]
+        sources = [self.source_row([*tags[index], *ids]) for index, _, ids in parts]
         lengths = torch.tensor([len(source) for source in sources], dtype=torch.long)
         limits = self.decoding.max_new_tokens(lengths).tolist()
         if self.max_target is not None:  # the prefix uses some of the positions
@@ -468,7 +473,7 @@ class Seq2Seq(Task[R, Pairs]):
     ) -> tuple[Tokens, Tokens]:
         """A source and what the decoder reads to write a target, as a batch of one."""
         ids = [*tags, *self.src_tokenizer.encode(source)][: self.max_source - 1]
-        device, inputs = base.device_of(model), ([*ids, EOS], self.writing.decoder_input(target))
+        device, inputs = base.device_of(model), (self.source_row(ids), self.writing.decoder_input(target))
         rows = (torch.tensor([row], device=device) for row in inputs)
         src, tgt = (Padded.of(row, torch.tensor([row.size(1)], device=row.device)) for row in rows)
         return src, tgt

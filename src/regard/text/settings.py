@@ -58,6 +58,11 @@ class PairTextSettings(TextSettings):
         description="run whose tokenizers to use instead of training new ones (for a distilled student "
         "and for ensemble members)",
     )
+    source_end: bool = Field(
+        True,
+        description="append the end symbol to each source; imported models from OpenNMT-py and Argos Translate read "
+        "sources without it",
+    )
 
 
 class BertTextSettings(Settings):
