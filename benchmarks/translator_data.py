@@ -1,42 +1,53 @@
 """Data of the bundled translator: corpora split by English sentence, one file for each corpus, language and split.
 
-    python -m benchmarks.translator_data DATA FOLDER [--general]
+    python -m benchmarks.translator_data DATA FOLDER [--general] [--processes 2]
 
 DATA holds the folders tatoeba, tatoeba-zh, msdocs, pydocs and mlqe-pe-en-de (see docs/models/translator.md). FOLDER
 gets train.CORPUS.LANGUAGE.tsv.xz, valid... and test..., English first. A sentence is assigned by the hash of its
-English text, so no English sentence of valid or test is in train, in any corpus or language.
+English text, so no English sentence of valid or test is in train, in any corpus or language; only dictionaries (words,
+wordlist) are train alone.
 
 Two more files are made of the training sentences of tatoeba. train.words.LANGUAGE.tsv.xz is a dictionary, since people
 also translate single words. train.tatoeba.en.txt.xz has the English sentences and words without a Chinese translation:
 there are few everyday sentences in Chinese, so the teacher translates them (recipes/translator.toml).
 
 --general adds the corpora of the recipes translator-general-teacher and translator-general: the European Parliament,
-laws, a game, guides, names and CC-CEDICT, cleaned with the filters of `regard clean`. Its other files: valid.news.*,
-newstest2013 and newstest2019 from Chinese, for development only; and train.europarl.en.txt.xz, English sentences for
-the teacher to translate into Chinese.
+laws, a game, guides, names and CC-CEDICT, cleaned with the filters of `regard clean`; and our own texts and word list
+(translator_text.py). Its other files: valid.news.*, newstest2013 and newstest2019 from Chinese, for development only;
+train.europarl.en.txt.xz, English sentences for the teacher to translate into Chinese; and train.mono.en.txt.xz, English
+sentences for the teacher to translate into all languages.
+
+Corpora are made by several processes at once. --limit reads only so many pairs of each file, to try the commands.
 """
 
 import argparse
 import lzma
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from benchmarks.translator_text import LANGUAGES, SEED, detokenize, english_sentences, written_pairs
 from benchmarks.word_pairs import word_pairs
 
 from regard.config import build
 from regard.data.settings import PairDataSettings
 from regard.data.split import hash_sentence
+from regard.processes import count_workers
 from regard.run.cleaning import clean, file_corpus
 
 TEST, VALID = 0.02, 0.005
 """Shares of the English sentences that are held out."""
 MAX_TEST, MAX_VALID = 1000, 250
 """Sentences of one file; the other held-out ones are not used."""
-SEED = 1
+HELD = (MAX_VALID, MAX_TEST)
+Pairs = list[tuple[str, str]]
+Splits = dict[str, Pairs]
 CORPORA = {
     ("tatoeba", "de"): "tatoeba/deu-eng.tsv.xz",
     ("tatoeba", "fr"): "tatoeba/fra-eng.tsv.xz",
@@ -75,6 +86,26 @@ TO_CHINESE = 0.4
 """Share of the English sentences of Parliament for the teacher to translate into Chinese."""
 
 
+@dataclass(frozen=True)
+class Files:
+    """The files of a corpus in one language, and how they are read: all are pairs, English first."""
+
+    tables: tuple[Path, ...] = ()
+    lines: tuple[tuple[Path, Path], ...] = ()
+    """Two files each, English first."""
+    tokenized: bool = False
+    """True for lines with spaces around punctuation."""
+    limit: int | None = None
+    """Pairs of each file; None for all."""
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """All pairs without empty sides."""
+        yield from chain.from_iterable(islice(read_tsv(path), self.limit) for path in self.tables)
+        for english, other in self.lines:
+            for pair in islice(read_lines(english, other), self.limit):
+                yield (detokenize(pair[0]), detokenize(pair[1])) if self.tokenized else pair
+
+
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
     """Pairs of a table, English first."""
     with lzma.open(path, "rt", encoding="utf-8", newline="") as stream:
@@ -92,23 +123,7 @@ def read_lines(english: Path, other: Path) -> Iterator[tuple[str, str]]:
                 yield source.strip().replace("\t", " "), target.strip().replace("\t", " ")
 
 
-def read_post_edits(folder: Path) -> Iterator[tuple[str, str]]:
-    """Pairs of MLQE-PE, without the spaces that its tokenizer put around punctuation."""
-    for split in ("train", "dev"):
-        for source, target in read_lines(folder / f"{split}.en.xz", folder / f"{split}.de.xz"):
-            yield detokenize(source), detokenize(target)
-
-
-def detokenize(text: str) -> str:
-    """A sentence without spaces before commas, inside of brackets and quotes."""
-    text = re.sub(r" ([,.;:!?%)\]}“])", r"\1", text)
-    text = re.sub(r"([(\[{„]) ", r"\1", text)
-    text = re.sub(r" (n't|'(?:s|re|ve|ll|d|m)\b)", r"\1", text)
-    text = re.sub(r'" ([^"]*?) "', r'"\1"', text)
-    return re.sub(r" (@-@|/) ", lambda match: match[1].strip("@"), text).strip()
-
-
-def split_pairs(pairs: Iterator[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+def split_pairs(pairs: Iterable[tuple[str, str]]) -> Splits:
     """Different pairs of train; of valid and test the first translation of each sentence, and not too many."""
     train, held = dict[tuple[str, str], None](), {"valid": dict[str, tuple[float, str]](), "test": {}}
     for english, other in pairs:
@@ -121,7 +136,7 @@ def split_pairs(pairs: Iterator[tuple[str, str]]) -> dict[str, list[tuple[str, s
             train[english, other] = None
     chosen = {
         split: [(english, other) for english, (_, other) in sorted(items.items(), key=lambda item: item[1][0])[:limit]]
-        for (split, items), limit in zip(held.items(), (MAX_VALID, MAX_TEST), strict=True)
+        for (split, items), limit in zip(held.items(), HELD, strict=True)
     }
     return {"train": list(train), **chosen}
 
@@ -133,73 +148,132 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
     print(f"{path.name}: {len(lines):,} lines", flush=True)
 
 
-def write_words(folder: Path, everyday: dict[str, list[tuple[str, str]]]) -> None:
-    """Write the dictionaries, and the English text without a Chinese translation."""
-    dictionaries = {language: word_pairs(pairs) for language, pairs in everyday.items() if language != "zh"}
-    for language, pairs in dictionaries.items():
-        write_lines(folder / f"train.words.{language}.tsv.xz", list(map("\t".join, pairs)))
-    known = {english for english, _ in everyday["zh"]}
-    english = {pair[0]: None for source in (everyday, dictionaries) for pairs in source.values() for pair in pairs}
-    write_lines(folder / "train.tatoeba.en.txt.xz", [text for text in english if text not in known])
-
-
-def write_splits(folder: Path, corpus: str, language: str, splits: dict[str, list[tuple[str, str]]]) -> None:
+def write_splits(folder: Path, corpus: str, language: str, splits: Splits) -> None:
     """Write the files of one corpus."""
     for split, chosen in splits.items():
         if chosen:
             write_lines(folder / f"{split}.{corpus}.{language}.tsv.xz", list(map("\t".join, chosen)))
 
 
-def write_general(data: Path, folder: Path) -> None:
-    """Write the corpora of --general."""
-    chinese: list[tuple[str, str]] = []
-    for corpus, languages in GENERAL.items():
-        for language, names in languages.items():
-            paths = [data / name for name in names if (data / name).exists()]  # not all guides are in all languages
-            splits = split_pairs(chain.from_iterable(map(read_tsv, paths)))
-            splits["train"] = cleaned(splits["train"], language)
-            write_splits(folder, corpus, language, splits)
-            chinese += splits["train"] if language == "zh" and corpus != "names" else []
-    english: list[tuple[str, str]] = []
-    for language in ("de", "fr", "es"):
-        splits = {
-            name: list(read_lines(data / PARLIAMENT / f"{part}.en.xz", data / PARLIAMENT / f"{part}.{language}.xz"))
-            for name, part in (("valid", "dev"), ("test", "test"))
-        }
-        pairs = read_lines(data / PARLIAMENT / "train.en.xz", data / PARLIAMENT / f"train.{language}.xz")
-        english = split_pairs(pairs)["train"]
-        # the corpus has been identified by its stop words, and has no equal English sentences
-        train = cleaned(english, language, {"language": 0, "near_duplicates": 0})
-        write_splits(
-            folder,
-            PARLIAMENT,
-            language,
-            {"train": train, "valid": splits["valid"][:MAX_VALID], "test": splits["test"][:MAX_TEST]},
-        )
-    texts = dict.fromkeys(text for text, _ in english if hash_sentence(text, SEED + 1) / 2**64 < TO_CHINESE)
-    write_lines(folder / f"train.{PARLIAMENT}.en.txt.xz", list(texts))
-    write_splits(folder, "words", "zh", {"train": glosses(read_tsv(data / GLOSSES), chinese)})
-    news = {language: read_tsv(data / path) for language, path in NEWS.items()}
-    news["de"] = read_lines(data / f"{GERMAN_NEWS}.en.xz", data / f"{GERMAN_NEWS}.de.xz")
-    for language, pairs in news.items():
-        write_splits(folder, "news", language, {"valid": list(pairs)})
+def write_corpus(folder: Path, corpus: str, language: str, files: Files, clean: bool, returned: bool) -> Pairs:
+    """Write a corpus, cleaned or as it is; return its training pairs if they are needed."""
+    splits = split_pairs(files.pairs())
+    if clean:
+        splits["train"] = cleaned(splits["train"], language)
+    write_splits(folder, corpus, language, splits)
+    return splits["train"] if returned else []
 
 
-def cleaned(
-    pairs: list[tuple[str, str]], language: str, changes: dict[str, object] | None = None
-) -> list[tuple[str, str]]:
+def write_words(folder: Path, language: str, everyday: Pairs) -> Pairs:
+    """Write and return the dictionary of everyday sentences."""
+    words = word_pairs(everyday)
+    write_splits(folder, "words", language, {"train": words})
+    return words
+
+
+def write_untranslated(folder: Path, everyday: Mapping[str, Pairs], dictionaries: Iterable[Pairs]) -> None:
+    """Write the everyday sentences and words without a Chinese translation."""
+    known = {english for english, _ in everyday["zh"]}
+    english = {pair[0]: None for pairs in (*everyday.values(), *dictionaries) for pair in pairs}
+    write_lines(folder / "train.tatoeba.en.txt.xz", [text for text in english if text not in known])
+
+
+def write_parliament(folder: Path, language: str, train: Files, held: Mapping[str, Files]) -> None:
+    """Write the European Parliament of a language with its own splits, and English sentences beside the Spanish one."""
+    pairs = split_pairs(train.pairs())["train"]
+    # the corpus has been identified by its stop words, and has no equal English sentences
+    splits = {"train": cleaned(pairs, language, {"language": 0, "near_duplicates": 0})}
+    splits |= {name: list(islice(files.pairs(), size)) for (name, files), size in zip(held.items(), HELD, strict=True)}
+    write_splits(folder, PARLIAMENT, language, splits)
+    if language == "es":
+        texts = dict.fromkeys(text for text, _ in pairs if hash_sentence(text, SEED + 1) / 2**64 < TO_CHINESE)
+        write_lines(folder / f"train.{PARLIAMENT}.en.txt.xz", list(texts))
+
+
+def write_written(folder: Path, language: str) -> None:
+    """Write our own texts and word list, which need no cleaning."""
+    write_splits(folder, "written", language, split_pairs(written_pairs(language)))
+    write_splits(folder, "wordlist", language, {"train": list(written_pairs(language, word_list=True))})
+
+
+def write_mono(data: Path, folder: Path, limit: int | None) -> None:
+    """Write the English sentences that the teacher translates into all languages, without held-out ones."""
+    texts = split_pairs((text, "") for text in english_sentences(data, limit))["train"]
+    write_lines(folder / "train.mono.en.txt.xz", [text for text, _ in texts])
+
+
+def write_glosses(folder: Path, entries: Files, pairs: Pairs) -> None:
+    """Write the dictionary from Chinese."""
+    write_splits(folder, "words", "zh", {"train": glosses(entries.pairs(), pairs)})
+
+
+def write_news(folder: Path, language: str, files: Files) -> None:
+    """Write a development set of news."""
+    write_splits(folder, "news", language, {"valid": list(files.pairs())})
+
+
+def write_all(data: Path, folder: Path, pool: Executor, general: bool, limit: int | None) -> None:
+    """Write all files, the largest corpora first."""
+
+    def tables(*names: str) -> Files:
+        return Files(tables=tuple(data / name for name in names if (data / name).exists()), limit=limit)
+
+    def lines(english: str, other: str) -> Files:
+        return Files(lines=((data / f"{english}.xz", data / f"{other}.xz"),), limit=limit)
+
+    done: list[Future[Any]] = []
+    if general:
+        for language in ("es", "de", "fr"):
+            train, valid, test = (
+                lines(f"{PARLIAMENT}/{part}.en", f"{PARLIAMENT}/{part}.{language}") for part in ("train", "dev", "test")
+            )
+            done.append(pool.submit(write_parliament, folder, language, train, {"valid": valid, "test": test}))
+    everyday = {
+        language: pool.submit(write_corpus, folder, "tatoeba", language, tables(path), False, language != "zh-Hant")
+        for (corpus, language), path in CORPORA.items()
+        if corpus == "tatoeba"
+    }
+    edits = tuple(
+        (data / POST_EDITS / f"{part}.en.xz", data / POST_EDITS / f"{part}.de.xz") for part in ("train", "dev")
+    )
+    others = {key: tables(path) for key, path in CORPORA.items() if key[0] != "tatoeba"}
+    others["mlqe", "de"] = Files(lines=edits, tokenized=True, limit=limit)
+    done += [pool.submit(write_corpus, folder, *key, files, False, False) for key, files in others.items()]
+    chinese: list[Future[Pairs]] = []
+    if general:
+        done += [pool.submit(write_mono, data, folder, limit)]
+        for corpus, languages in GENERAL.items():
+            for language, names in languages.items():
+                returned = language == "zh" and corpus != "names"
+                future = pool.submit(write_corpus, folder, corpus, language, tables(*names), True, returned)
+                (chinese if returned else done).append(future)
+        done += [pool.submit(write_written, folder, language) for language in LANGUAGES]
+        news = {language: tables(path) for language, path in NEWS.items()}
+        news["de"] = lines(f"{GERMAN_NEWS}.en", f"{GERMAN_NEWS}.de")
+        done += [pool.submit(write_news, folder, language, files) for language, files in news.items()]
+    pairs = {language: future.result() for language, future in everyday.items() if language != "zh-Hant"}
+    words = [pool.submit(write_words, folder, language, pairs[language]) for language in pairs if language != "zh"]
+    if general:
+        joined = [pair for future in chinese for pair in future.result()]
+        done.append(pool.submit(write_glosses, folder, tables(GLOSSES), joined))
+    write_untranslated(folder, pairs, [future.result() for future in words])
+    for future in done:
+        future.result()
+
+
+def cleaned(pairs: Pairs, language: str, changes: dict[str, object] | None = None) -> Pairs:
     """The pairs that the filters of `regard clean` keep."""
     with TemporaryDirectory() as temporary:
         files = {side: str(Path(temporary) / f"pairs.{side}") for side in ("src", "tgt")}
         for path, texts in zip(files.values(), zip(*pairs, strict=True), strict=True):
             Path(path).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-        values = {"train": [files], "src_lang": "en", "tgt_lang": language, "clean": changes or {}}
+        values = {"train": [files], "src_lang": "en", "tgt_lang": language, "workers": 1, "clean": changes or {}}
         result = clean(file_corpus(build(PairDataSettings, values, "the filters")))
         print(result.account.table(), flush=True)
         return [(pair["src"], pair["tgt"]) for pair, reason in result.results() if reason is None]
 
 
-def glosses(entries: Iterable[tuple[str, str]], pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def glosses(entries: Iterable[tuple[str, str]], pairs: Iterable[tuple[str, str]]) -> Pairs:
     """Entries of a dictionary that the pairs confirm: the English is in enough of the sentences with the Chinese."""
     words = {word: english for english, word in entries if len(english) <= MAX_GLOSS and "(" not in english}
     counts, confirmed = Counter[str](), Counter[str]()
@@ -219,20 +293,12 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with the corpora")
     parser.add_argument("folder", type=Path, help="folder for the files")
     parser.add_argument("--general", action="store_true", help="also the corpora of translator-general")
+    parser.add_argument("--processes", type=int, default=0, help="default: one per core")
+    parser.add_argument("--limit", type=int, help="pairs of each file that are read; default: all")
     options = parser.parse_args()
-    data, folder = options.data, options.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    corpora = {name: read_tsv(data / path) for name, path in CORPORA.items()}
-    corpora["mlqe", "de"] = read_post_edits(data / POST_EDITS)
-    everyday = {}
-    for (corpus, language), pairs in corpora.items():
-        splits = split_pairs(pairs)
-        if corpus == "tatoeba" and language != "zh-Hant":
-            everyday[language] = splits["train"]
-        write_splits(folder, corpus, language, splits)
-    write_words(folder, everyday)
-    if options.general:
-        write_general(data, folder)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(count_workers(options.processes), get_context("spawn")) as pool:
+        write_all(options.data, options.folder, pool, options.general, options.limit)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""Our own texts for the general translator: complete, with the numbers of their English, and in no test."""
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.judge import FOLDER, read_table
+from benchmarks.translator_text import (
+    BUNDLED,
+    LANGUAGES,
+    WORD_LIST,
+    WRITTEN,
+    detokenize,
+    held_sentences,
+    is_usable,
+    read_written,
+    written_pairs,
+)
+
+from regard.data.cleaning import numbers_differ
+from regard.data.split import hash_sentence
+from regard.documents.scripts import count_scripts
+
+FILES = sorted(WRITTEN.glob("*.tsv"))
+HAN = "CJK"
+MAX_DIFFERENT = 0.04
+"""Share of the translations with other digits that are right: 50,000 is 5万, and the 12th century le XIIe siècle."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_rows_are_complete_and_in_their_languages(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").splitlines()[0].split("\t") == ["en", *LANGUAGES]
+    rows = list(read_table(path))
+    assert rows and all(all(map(str.strip, row.values())) for row in rows)
+    lettered = [row for row in rows if any(map(str.isalpha, row["zh"]))]
+    assert not [row for row in lettered if not count_scripts(row["zh"])[HAN]]
+    latin = [row for row in rows if not count_scripts(row["en"])[HAN]]  # In Chinese, 谢谢 means thank you.
+    assert not [row for row in latin for language in ("de", "fr", "es") if count_scripts(row[language])[HAN]]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_translations_have_the_numbers_of_their_english(path: Path) -> None:
+    rows = [row for row in read_table(path) if re.search(r"\d", row["en"])]
+    pairs = [(row["en"], row[language]) for row in rows for language in LANGUAGES]
+    wrong = [pair for pair in pairs if numbers_differ(*pair) or not re.search(r"\d", pair[1])]
+    assert len(wrong) <= MAX_DIFFERENT * len(pairs), wrong
+
+
+def test_no_sentence_of_a_test_is_used() -> None:
+    used = {hash_sentence(row["en"], 1) for path in FILES for row in read_written(path)}
+    for path in (FOLDER / "everyday.tsv", BUNDLED / "sentences.tsv", BUNDLED / "phrases.tsv"):
+        assert used.isdisjoint(hash_sentence(row["en"], 1) for row in read_table(path))
+    assert {
+        hash_sentence(text, 1) for text in ("good morning", "The door is open; please close it")
+    } <= held_sentences()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_word_list_is_a_corpus_of_its_own(language: str) -> None:
+    words, texts = (list(written_pairs(language, word_list)) for word_list in (True, False))
+    assert len(words) == len(read_written(WRITTEN / f"{WORD_LIST}.tsv"))
+    assert len(texts) == sum(len(read_written(path)) for path in FILES if path.stem != WORD_LIST)
+
+
+def test_tokenized_sentences_become_ordinary_text() -> None:
+    tokenized = 'It was a role @-@ playing game , she said : " It cost 1 @,@ 000 yen ( or 8 @.@ 5 dollars ) . "'
+    plain = 'It was a role-playing game, she said: "It cost 1,000 yen (or 8.5 dollars)."'
+    assert detokenize(tokenized) == plain and is_usable(plain)
+    assert not is_usable("Too short.") and not is_usable("The game 戦場 was released in the year 2011.")
