@@ -59,7 +59,7 @@ learning_rate = 0.001
 warmup = 10
 validate_every = 100
 """
-STEPS = 200
+STEPS = 1000
 
 
 def prepare_corpus(root: Path, pairs: int, words: tuple[int, int]) -> Path:
@@ -201,22 +201,22 @@ def repeated_store(folder: Path, pairs: int) -> Path:
     return target
 
 
-def measure_batches(folder: Path, ranks: int) -> dict[str, float]:
+def measure_batches(folder: Path, inputs: str, ranks: int) -> dict[str, float]:
     """Open a store as training does, and make batches in this process: the share of one of several ranks."""
-    inputs, dtypes = (Manifest.read(folder / MANIFEST).inputs, {"src": np.uint16, "tgt": np.uint16})
-    before, began = memory()[0], time.perf_counter()
-    pairs = Pairs(open_or_write(folder, str(inputs), dtypes, lambda _: {}))
+    before, own, began = memory()[0], 0, time.perf_counter()
+    pairs = Pairs(open_or_write(folder, inputs, {"src": np.uint16, "tgt": np.uint16}, lambda _: {}))
     opened = time.perf_counter() - began
     batches = PooledBatches(pairs, Budget(25_000), 1, Share(0, ranks))
     batches.batch(0)
     first = time.perf_counter() - began
-    steps = np.random.default_rng(1).integers(0, batches.steps_in_epoch(0))
+    middle = int(np.random.default_rng(1).integers(0, batches.steps_in_epoch(0)))
     began = time.perf_counter()
-    for step in range(int(steps), int(steps) + STEPS):
+    for step in range(middle, middle + STEPS):
         batches.batch(step)
+        own = max(own, memory()[0] - before)
     each = (time.perf_counter() - began) / STEPS
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    own, files = memory()[0] - before, len(list(Path("/proc/self/fd").iterdir()))
+    files = len(list(Path("/proc/self/fd").iterdir()))
     return {"pairs": len(pairs), "open": opened, "first": first, "step": each, "own": own, "peak": peak, "files": files}
 
 
@@ -259,10 +259,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, help="keep everything here")
     parser.add_argument("--single", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--batches", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--inputs", help=argparse.SUPPRESS)
     parser.add_argument("--ranks", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.batches is not None:
-        print(json.dumps(measure_batches(options.batches, options.ranks)))
+        print(json.dumps(measure_batches(options.batches, options.inputs, options.ranks)))
         return
     if options.single is not None:
         single_store(options.single, options.folder)
@@ -277,8 +278,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def show_batches(folder: Path) -> None:
     """Part 2 for one size: first with the digest of each part's manifest to compute, then with digests in a file."""
+    inputs = str(Manifest.read(folder / MANIFEST).inputs)
     for ranks in (1, 1, 8):
-        found = in_new_process("--batches", str(folder), "--ranks", str(ranks))
+        found = in_new_process("--batches", str(folder), "--inputs", inputs, "--ranks", str(ranks))
         times = f"open {found['open']:.2f} s, first batch {found['first']:.2f} s, a batch {found['step'] * 1e3:.1f} ms"
         sizes = f"own memory {found['own'] / MIB:.1f} MiB, peak {found['peak'] / MIB:.0f} MiB"
         print(
