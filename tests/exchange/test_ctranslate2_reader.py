@@ -182,36 +182,58 @@ def test_a_run_starts_from_an_argos_package(tmp_path: Path) -> None:
     assert EOS not in store.sources([0])[0] and EOS in store.targets([0])[0]
 
 
-def test_an_opus_model_translates_as_the_library(tmp_path: Path) -> None:
-    """The converter of the library for transformers; tokenizers are needed only for the vocabulary."""
+def convert_marian(folder: Path) -> Path:
+    """A Marian in folder/opus, and what the library's converter for transformers makes of it."""
     import transformers
     from ctranslate2.converters.transformers import MarianMTLoader
 
-    write_marian_folder(tmp_path / "opus")
-    model = transformers.MarianMTModel.from_pretrained(tmp_path / "opus").eval()
+    write_marian_folder(folder / "opus")
+    model = transformers.MarianMTModel.from_pretrained(folder / "opus").eval()
     with torch.no_grad():
         model.model.shared.weight[-1] = 0.0  # <pad>, which begins translations: zeros in all models of OPUS-MT
         model.final_logits_bias[0, 0] = -3.0  # longer translations
-    model.save_pretrained(tmp_path / "opus")
-    ids = json.loads((tmp_path / "opus" / "vocab.json").read_text())
+    model.save_pretrained(folder / "opus")
+    ids = json.loads((folder / "opus" / "vocab.json").read_text())
     spec = MarianMTLoader().get_model_spec(model)
-    tokens = sorted(ids, key=ids.__getitem__)[:-1]  # without <pad>
-    MarianMTLoader().set_vocabulary(spec, tokens)
+    MarianMTLoader().set_vocabulary(spec, sorted(ids, key=ids.__getitem__)[:-1])  # without <pad>
     spec.config.decoder_start_token = "</s>"
     spec.validate()
     spec.optimize(quantization="float32")
-    (tmp_path / "converted").mkdir()
-    spec.save(str(tmp_path / "converted"))
+    (folder / "converted").mkdir()
+    spec.save(str(folder / "converted"))
     for name in ("source.spm", "target.spm"):
-        (tmp_path / "converted" / name).write_bytes((tmp_path / "opus" / name).read_bytes())
-    recipe: Any = import_model(tmp_path / "converted", tmp_path / "run").run.recipe
+        (folder / "converted" / name).write_bytes((folder / "opus" / name).read_bytes())
+    return folder / "converted"
+
+
+def test_an_opus_model_translates_as_the_library(tmp_path: Path) -> None:
+    converted = convert_marian(tmp_path)
+    recipe: Any = import_model(converted, tmp_path / "run").run.recipe
     assert (recipe.model.positions, recipe.model.norm, recipe.text.source_end) == ("learned", "post", True)
     sources, targets = ours(tmp_path / "run", SENTENCES)
     known = [[token if token != WITHOUT_ID else "<unk>" for token in row] for row in sources]
-    assert targets == library(tmp_path / "converted", known, True, [])
+    assert targets == library(converted, known, True, [])
     assert len(set(map(tuple, targets))) > 2, "it translates different sentences differently"
     import_model(tmp_path / "opus", tmp_path / "direct")
     assert ours(tmp_path / "direct", SENTENCES) == (sources, targets)
+
+
+def test_a_package_of_argos_from_marian_translates_as_the_library(tmp_path: Path) -> None:
+    """The converter for Marian names a start symbol that the vocabulary lacks, and lets the library append the end."""
+    folder = convert_marian(tmp_path)
+    model = tmp_path / "argos" / "model"
+    model.mkdir(parents=True)
+    for name in ("model.bin", "shared_vocabulary.json"):
+        (model / name).write_bytes((folder / name).read_bytes())
+    values = json.loads((folder / "config.json").read_text()) | {"decoder_start_token": "<s>", "add_source_eos": True}
+    (model / "config.json").write_text(json.dumps(values))
+    (model.parent / "sentencepiece.model").write_bytes((folder / "source.spm").read_bytes())
+    import_model(model.parent, tmp_path / "run")
+    sources, targets = ours(tmp_path / "run", SENTENCES)
+    known = [[token if token != WITHOUT_ID else "<unk>" for token in row] for row in sources]
+    assert targets == library(model, known, False, [])
+    import_model(folder, tmp_path / "other")
+    assert targets == ours(tmp_path / "other", SENTENCES)[1], "the target has no tokenizer of its own, only its tokens"
 
 
 def insert_flag(path: Path, version: int, **flags: int) -> None:

@@ -58,6 +58,8 @@ FUSED = {"self_attention/linear_0": ("query", "key", "value"), "/attention/linea
 IGNORED = re.compile(r"/(alignment_\w+|embeddings_merge|alibi_use_positive_positions|scale_alibi)$")
 """Flags that do not change the models that are read."""
 ROTARY = {"rotary_dim": 0, "rotary_interleave": 1, "rotary_base": 10_000}
+OWN = "regard"
+"""The key in config.json of our exports."""
 BEAM = 4
 
 
@@ -73,12 +75,15 @@ class CTranslate2Model(MarianModel):
 
 @dataclass(frozen=True)
 class Symbols:
-    """The special tokens of a model; True for `source_end` if the library appends the end to sources."""
+    """The special tokens of a model, and how it uses them."""
 
     unknown: str
     end: str
     start: str
+    zero_start: bool
+    """True if a translation begins with a vector of zeros, whatever `start` is; such models are from Marian."""
     source_end: bool
+    """True if sources have an end symbol: the library appends it, or the tokenizer of Marian does."""
 
 
 @contextmanager
@@ -112,22 +117,20 @@ def read_ctranslate2(folder: Path) -> CTranslate2Model:
     """The translation model in a folder that `find_ctranslate2` found."""
     config = read_json(folder / folders.CONFIG, Config) if (folder / folders.CONFIG).exists() else {}
     file = read_model_file(folder / FILE)
-    symbols, zero_start = read_symbols(config, file), file.flags.pop("decoder/start_from_zero_embedding", None)
-    settings = read_settings(file, config)
+    symbols, settings = read_symbols(config, file), read_settings(file, config)
     matrices = [file.pop_tensor(name) for name in (SRC, TGT, OUT)]
-    ours = "regard" in config
     sizes = len(matrices[0]), len(matrices[1])
-    text = read_our_tokenizers(folder, sizes) if ours else read_tokenizers(folder, symbols, sizes)
+    text = read_our_tokenizers(folder, sizes) if OWN in config else read_tokenizers(folder, symbols, sizes)
     weights, settings = read_embeddings(settings, matrices, file, text)
-    if zero_start is not None and zero_start.item():
+    if symbols.zero_start:
         weights["tgt_embedding.weight"][BOS] = 0
     positions = POSITIONS
     if settings.positions == "learned":
         weights["positions.table.weight"] = file.pop_tensor(TABLES[0])
         positions = settings.max_positions
     weights |= read_layers(settings, file)
-    source_end = ours or symbols.source_end or bool(zero_start is not None and zero_start.item())
-    return CTranslate2Model(settings, weights, text.tokenizers, positions, BEAM, source_end, read_languages(folder))
+    languages = read_languages(folder)
+    return CTranslate2Model(settings, weights, text.tokenizers, positions, BEAM, symbols.source_end, languages)
 
 
 def read_languages(folder: Path) -> tuple[str, str]:
@@ -153,7 +156,9 @@ def read_symbols(config: Config, file: ModelFile) -> Symbols:
         raise file.unsupported("it begins sources with <s>, or translations with a token of the caller", folders.CONFIG)
     defaults = {"unk_token": "<unk>", "eos_token": "</s>", "decoder_start_token": "<s>"}
     unknown, end, start = (folders.read_value(config, key, str, default, path) for key, default in defaults.items())
-    return Symbols(unknown, end, start, bool(config.get("add_source_eos")))
+    zero_start = bool(file.flags.pop("decoder/start_from_zero_embedding", torch.tensor(0)).item())
+    source_end = zero_start or bool(config.get("add_source_eos")) or OWN in config
+    return Symbols(unknown, end, end if zero_start else start, zero_start, source_end)
 
 
 def read_settings(file: ModelFile, config: Config) -> TransformerSettings:
@@ -245,7 +250,7 @@ def read_tokenizers(folder: Path, symbols: Symbols, sizes: tuple[int, int]) -> M
         if len(vocabulary) != size:
             problem = f"{folder}: the vocabulary has {len(vocabulary)} tokens, but {FILE} {size}"
             raise folders.damaged(problem, folder, "the files belong to different models: download the model again")
-        ids = {token: row for row, token in enumerate(vocabulary)}
+        ids = {token: row for row, token in reversed([*enumerate(vocabulary)])}  # of two rows the first counts
         try:
             unknown, end, start = (ids[name] for name in (symbols.unknown, symbols.end, symbols.start))
         except KeyError as error:
@@ -276,8 +281,6 @@ def read_vocabulary(folder: Path, side: str, unknown: str) -> list[str]:
     names = [f"{name}_vocabulary.{ending}" for name in ("shared", side) for ending in ("json", "txt")]
     path = next((folder / name for name in names if (folder / name).exists()), folder / names[2])
     tokens = read_json(path, list[str]) if path.suffix == ".json" else read_text(path).removesuffix("\n").split("\n")
-    if len(set(tokens)) < len(tokens):
-        raise folders.damaged(f"{path} has the same token twice", path)
     return tokens if unknown in tokens else [*tokens, unknown]
 
 
