@@ -88,7 +88,9 @@ def print_thirds(predictions: Sequence[JsonObject], targets: Sequence[str]) -> N
     order = sorted(range(len(predictions)), key=lambda number: predictions[number]["confidence"] or 0.0)
     thirds = [order[len(order) * third // 3 : len(order) * (third + 1) // 3] for third in range(3)]
     values = [
-        chrf([predictions[n]["translation"] for n in third], [targets[n] for n in third]).value for third in thirds
+        chrf([predictions[n]["translation"] for n in third], [targets[n] for n in third]).value
+        for third in thirds
+        if third
     ]
     print("chrF by confidence, least to greatest:", *(f"{value:.1f}" for value in values))
 
