@@ -23,8 +23,10 @@ from regard.documents.scripts import count_scripts
 
 FILES = sorted(WRITTEN.glob("*.tsv"))
 HAN = "CJK"
-MAX_DIFFERENT = 0.04
-"""Share of the translations with other digits that are right: 50,000 is 5万, and the 12th century le XIIe siècle."""
+OTHER_DIGITS = re.compile(r"[万亿成]|年代|\bmill?(?:ones|es)?\b|\baños\b|\bsiècle\b|\bsiglo\b", re.IGNORECASE)
+"""What a language writes with other digits: 50,000 is 5万, a billion mil millones, the 12th century le XIIe siècle."""
+MAX_DIFFERENT = 0.02
+"""Share of translations with other digits for other reasons, e.g. a 12-year-old is ein Zwölfjähriger."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -41,7 +43,9 @@ def test_rows_are_complete_and_in_their_languages(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_translations_have_the_numbers_of_their_english(path: Path) -> None:
     rows = [row for row in read_table(path) if re.search(r"\d", row["en"])]
-    pairs = [(row["en"], row[language]) for row in rows for language in LANGUAGES]
+    pairs = [
+        (row["en"], row[language]) for row in rows for language in LANGUAGES if not OTHER_DIGITS.search(row[language])
+    ]
     wrong = [pair for pair in pairs if numbers_differ(*pair) or not re.search(r"\d", pair[1])]
     assert len(wrong) <= MAX_DIFFERENT * len(pairs), wrong
 
