@@ -12,7 +12,7 @@ also translate single words. train.tatoeba.en.txt.xz has the English sentences a
 there are few everyday sentences in Chinese, so the teacher translates them (recipes/translator.toml).
 
 --general adds the corpora of the recipes translator-general-teacher and translator-general: the European Parliament,
-laws, a game, guides, names and CC-CEDICT, cleaned with the filters of `regard clean`; and our own texts and word list
+laws, a game, guides, names and CC-CEDICT, cleaned with the filters of `regard clean`; and our own texts and word lists
 (translator_text.py). Its other files: valid.news.*, newstest2013 and newstest2019 from Chinese, for development only;
 train.europarl.en.txt.xz, English sentences for the teacher to translate into Chinese; and train.mono.en.txt.xz, English
 sentences for the teacher to translate into all languages.
@@ -193,7 +193,7 @@ def write_parliament(folder: Path, language: str, train: Files, held: Mapping[st
 
 
 def write_written(folder: Path, language: str, limit: int | None) -> None:
-    """Write our own texts and word list, which need no cleaning."""
+    """Write our own texts and word lists, which need no cleaning."""
     texts, words = (islice(written_pairs(language, word_list), limit) for word_list in (False, True))
     write_splits(folder, "written", language, split_pairs(texts))
     write_splits(folder, "wordlist", language, {"train": list(words)})

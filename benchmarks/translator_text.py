@@ -1,8 +1,8 @@
 """Texts of the general translator that are no corpora of pairs: our own, and English sentences for the teacher.
 
-Our own texts are the files benchmarks/written/*.tsv, in five languages: words.tsv is a word list, the others have
-sentences and short texts. English sentences are those of Wikipedia (WikiText-2, the training part, and paragraphs from
-the training part of SQuAD) and of dialogues. Sentences that tests of translators use are in none of them.
+Our own texts are the files benchmarks/written/*.tsv, in five languages: words.tsv and expressions.tsv are word lists,
+the others have sentences and short texts. English sentences are those of Wikipedia (WikiText-2, the training part, and
+paragraphs from the training part of SQuAD) and of dialogues. Sentences that tests of translators use are in none.
 """
 
 import lzma
@@ -20,7 +20,7 @@ from regard.documents.sentences import sentence_spans
 
 LANGUAGES = ("de", "fr", "es", "zh")
 FOLDER = Path(__file__).parent
-WRITTEN, WORD_LIST = FOLDER / "written", "words"
+WRITTEN, WORD_LISTS = FOLDER / "written", ("words", "expressions")
 BUNDLED = FOLDER.parent / "src/regard/bundled"
 TEST_TEXTS = (FOLDER / "everyday.tsv", *(BUNDLED / f"{name}.tsv" for name in ("sentences", "minimal_pairs", "phrases")))
 SEED = 1
@@ -39,10 +39,10 @@ def read_written(path: Path) -> list[dict[str, str]]:
     return [row for row in read_table(path) if hash_sentence(row["en"], SEED) not in held_sentences()]
 
 
-def written_pairs(language: str, word_list: bool = False) -> Iterator[tuple[str, str]]:
-    """The pairs of our own texts, or of the word list; English first."""
+def written_pairs(language: str, word_lists: bool = False) -> Iterator[tuple[str, str]]:
+    """The pairs of our own texts, or of the word lists; English first."""
     for path in sorted(WRITTEN.glob("*.tsv")):
-        if (path.stem == WORD_LIST) == word_list:
+        if (path.stem in WORD_LISTS) == word_lists:
             yield from ((row["en"], row[language]) for row in read_written(path))
 
 

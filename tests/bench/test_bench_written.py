@@ -8,7 +8,7 @@ from benchmarks.judge import FOLDER, read_table
 from benchmarks.translator_text import (
     BUNDLED,
     LANGUAGES,
-    WORD_LIST,
+    WORD_LISTS,
     WRITTEN,
     detokenize,
     held_sentences,
@@ -60,10 +60,10 @@ def test_no_sentence_of_a_test_is_used() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_word_list_is_a_corpus_of_its_own(language: str) -> None:
-    words, texts = (list(written_pairs(language, word_list)) for word_list in (True, False))
-    assert len(words) == len(read_written(WRITTEN / f"{WORD_LIST}.tsv"))
-    assert len(texts) == sum(len(read_written(path)) for path in FILES if path.stem != WORD_LIST)
+def test_word_lists_are_a_corpus_of_their_own(language: str) -> None:
+    words, texts = (list(written_pairs(language, word_lists)) for word_lists in (True, False))
+    assert len(words) == sum(len(read_written(WRITTEN / f"{name}.tsv")) for name in WORD_LISTS)
+    assert len(texts) == sum(len(read_written(path)) for path in FILES if path.stem not in WORD_LISTS)
 
 
 def test_tokenized_sentences_become_ordinary_text() -> None:
