@@ -81,6 +81,7 @@ def translator(tokenizer: Tokenizer) -> Any:
     task = SimpleNamespace(
         src_tokenizer=tokenizer, tgt_tokenizer=tokenizer, max_source=256, max_target=None, writing=LEFT_TO_RIGHT,
         parse=lambda example: example, tags=lambda example: [TAG] if example.get("to") == "de" else [],
+        source_row=lambda ids: [*ids, EOS],
     )  # fmt: skip
     run = SimpleNamespace(folder="runs/x", recipe=SimpleNamespace(model=SimpleNamespace(summary="a model")))
     network = FakeNetwork(tokenizer, list(islice(gold("numbers", "test"), SENTENCES)))

@@ -210,8 +210,11 @@ class Seq2Seq(Task[R, Pairs]):
         object.__setattr__(self, "max_source", self.max_source or recipe.data.max_length)
         if self.max_target is None:
             object.__setattr__(self, "max_target", recipe.model.length_limit)
-        if not self.target_language and self.src_tokenizer.language_tags:
-            object.__setattr__(self, "target_language", recipe.data.tgt_lang)
+
+    @property
+    def default_target(self) -> str:
+        """The target language of examples that name none: the configured one, or that of [data]."""
+        return self.target_language or (self.recipe.data.tgt_lang if self.src_tokenizer.language_tags else "")
 
     @property
     def writing(self) -> TokenByToken | MaskedTokens:
@@ -271,7 +274,7 @@ class Seq2Seq(Task[R, Pairs]):
         data = self.recipe.data
         shares = (data.placeholders, data.typing_noise) if filtered else (0.0, 0.0)
         identify = bundled_probabilities if filters.clean and filters.clean.language else None
-        target = self.target_language
+        target = self.default_target
         source_end = self.recipe.text.source_end
         return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify, target, source_end)
 
@@ -349,7 +352,7 @@ class Seq2Seq(Task[R, Pairs]):
 
     def tags(self, example: Example) -> list[int]:
         """The tokens before a source: the tag of its target language, if the model has several."""
-        return language_tags(self.src_tokenizer, example.get("to") or self.target_language)
+        return language_tags(self.src_tokenizer, example.get("to") or self.default_target)
 
     def configure(self, **options: object) -> Self:
         tokenizer = options.pop("tokenize", None)
