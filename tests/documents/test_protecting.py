@@ -97,10 +97,35 @@ def test_a_term_is_always_in_the_output(words: list[str], seed: int) -> None:
 def test_terms_are_whole_words_and_the_longest_first() -> None:
     source = "The red button, a button and buttons. Button up: 自注意力机制。"
     document = open_document(source, glossary=GLOSSARY, placeholders=tuple(f"⦅{n}⦆" for n in range(8)))
-    assert [segment.text for segment in document.segments][:2] == ["The ⦅0⦆, a ⦅1⦆ and buttons.", "⦅0⦆ up: 自⦅1⦆机制。"]
+    assert [segment.text for segment in document.segments] == [
+        "The red button, a button and buttons.",
+        "Button up: 自注意力机制。",
+    ]
     assert text(source, backwards, glossary=GLOSSARY).count("Taste") == 2
     assert html("<p>Press <b>button</b></p>", glossary=GLOSSARY) == "<p><b>Taste</b> PRESS</p>"
     assert text("button", glossary=GLOSSARY) == "Taste"
+
+
+@pytest.mark.parametrize(
+    ("translation", "links", "expected"),
+    [
+        ("Die Ordner des Buches.", ((4, 11, 4, 10), (19, 23, 15, 21)), "Die Ordner des Buches."),  # inflected: kept
+        ("Die Buchordner.", ((4, 11, 4, 14), (19, 23, 4, 14)), "Die Buchordner."),  # a compound
+        ("Die Ordner der Buchung.", ((4, 11, 4, 10),), "Die Ordner Buch der Buchung."),  # not read from the term
+        ("Die Mappen des Buch.", ((4, 11, 4, 10), (19, 23, 15, 19)), "Die Ordner des Buch."),  # another word: replaced
+    ],
+)
+def test_longer_words_with_a_term_are_kept(
+    translation: str, links: tuple[tuple[int, int, int, int], ...], expected: str
+) -> None:
+    document = open_document("The folders of the book.", glossary={"folders": "Ordner", "book": "Buch"})
+    assert [segment.text for segment in document.segments] == ["The folders of the book."]
+    assert document.render([SegmentTranslation(translation, links=links)]) == expected
+
+
+def test_names_in_a_glossary_are_hidden_from_the_model() -> None:
+    document = open_document("Ask Carpenter.", glossary={"Carpenter": "Carpenter"}, placeholders=SYMBOLS)
+    assert [segment.text for segment in document.segments] == ["Ask ⦅0⦆."]
 
 
 def find_one_by_one(terms: dict[str, str], source: str) -> list[Protected]:

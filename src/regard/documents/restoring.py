@@ -1,6 +1,7 @@
 """Protected parts put back into a translation, each exactly once.
 
     found       its placeholder, or a copy of its text, is in the translation: replaced by its output
+    kept        a term of a glossary, which the model reads: its output, or a longer word with it, is there already
     translated  a term of a glossary, or code that the model changed a little: the words that were read from it are
                 replaced
     missing     it is inserted before the translation of the word after it
@@ -10,7 +11,7 @@ Other placeholders, also second copies, are removed.
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from regard.documents.projecting import Node, TargetIndex, Unit, best_runs, count_links, make_units, target_spans
@@ -46,7 +47,8 @@ class MaskedSentence:
         cls, source: str, parts: Sequence[Protected], placeholders: Sequence[str] = (), collapse: bool = False
     ) -> "MaskedSentence":
         """Hide as many parts as there are placeholders; `collapse` writes one space for any blank space."""
-        symbols = dict(zip(range(len(parts)), placeholders, strict=False))
+        hidden = (n for n, part in enumerate(parts) if not part.is_term or part.output == source[part.start : part.end])
+        symbols = dict(zip(hidden, placeholders, strict=False))
         edits = [(parts[n].start, parts[n].end, symbol) for n, symbol in symbols.items()]
         if collapse:
             masked = [(start, end) for start, end, _ in edits]
@@ -85,6 +87,11 @@ def restore(
     certain = [(*part, *span) for span, part in copies]
     others = [(*link[:2], *span) for link in linked for span in remaining(link[2:], spans)]
     units = make_units(masked.source, translation, [*certain, *others], spans)
+    longer = find_longer(masked, translation, linked, found.keys(), taken)
+    for number, (start, end) in longer.items():
+        word = replace(masked.parts[number], output=translation[start:end])
+        masked = replace(masked, parts=(*masked.parts[:number], word, *masked.parts[number + 1 :]))
+    found |= longer
     found |= find_translated(masked, translation, units, found.keys(), taken)
     edits = [(*span, number) for number, span in found.items()]
     symbols = (match for symbol in placeholders for match in re.finditer(re.escape(symbol), translation))
@@ -129,7 +136,8 @@ def find_copies(masked: MaskedSentence, translation: str) -> tuple[dict[int, Spa
     taken = bytearray(len(translation))
     searched: dict[str, int] = {}
     for number, part in enumerate(masked.parts):
-        text = masked.symbols.get(number) or masked.source[part.start : part.end]
+        own = part.output if part.is_term else masked.source[part.start : part.end]
+        text = masked.symbols.get(number) or own
         pattern = copy_pattern(
             text, masked.source[max(0, part.start - 1) : part.start], masked.source[part.end : part.end + 1]
         )
@@ -148,6 +156,28 @@ def copy_pattern(text: str, before: str, after: str) -> re.Pattern[str]:
     is_words = re.match(_IN_WORD, text) and re.match(_IN_WORD, text[-1])
     end = f"(?!{_IN_WORD})" if is_words and not re.match(_IN_WORD, after) else ""
     return re.compile(start + re.escape(text) + end)
+
+
+def find_longer(
+    masked: MaskedSentence, translation: str, links: Sequence[Link], found: Container[int], taken: bytearray
+) -> dict[int, Span]:
+    """For each term that is not in `found`, its output at either end of a word that was read from it, such as an
+    inflected form or a compound, by part index; marks the spans in `taken`."""
+    spans: dict[int, Span] = {}
+    words = word_spans(translation)
+    for number, part in enumerate(masked.parts):
+        if not part.is_term or number in found:
+            continue
+        own, size = part.output.casefold(), len(part.output)
+        read = [link[2:] for link in links if link[0] < part.end and part.start < link[1]]
+        longer = [word for word in words if any(first < word[1] and word[0] < last for first, last in read)]
+        ends = [side for start, end in longer for side in ((start, start + size), (end - size, end))]
+        for start, end in ends:
+            if start >= 0 and translation[start:end].casefold() == own and not any(taken[start:end]):
+                spans[number] = start, end
+                taken[start:end] = b"\1" * size
+                break
+    return spans
 
 
 def find_translated(
@@ -217,7 +247,8 @@ def write(
             joined = _HYPHEN.match(translation, end) if end > start and _COUNT.fullmatch(part.output) else None
             if joined and masked.source[part.end : part.end + 1] == " ":  # "%d file" is not "%d-Datei"
                 translation = translation[:end] + " " * len(joined[0]) + translation[joined.end() :]
-            before, after = blanks(masked.source, part, translation, (start, end))
+            is_there = part.is_term and translation[start:end] == part.output
+            before, after = ("", "") if is_there else blanks(masked.source, part, translation, (start, end))
             outputs.append((start, end, before + part.output + after, len(before), len(after)))
     rewriting = Rewriting.of(translation, ((start, end, text) for start, end, text, _, _ in outputs))
     spans = {
