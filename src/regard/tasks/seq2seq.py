@@ -212,11 +212,6 @@ class Seq2Seq(Task[R, Pairs]):
             object.__setattr__(self, "max_target", recipe.model.length_limit)
 
     @property
-    def default_target(self) -> str:
-        """The target language of examples that name none: the configured one, or that of [data]."""
-        return self.target_language or (self.recipe.data.tgt_lang if self.src_tokenizer.language_tags else "")
-
-    @property
     def writing(self) -> TokenByToken | MaskedTokens:
         """How the model writes: token by token, or all tokens at once."""
         return MASKED if isinstance(self.recipe.model, MaskedSettings) else LEFT_TO_RIGHT
@@ -274,7 +269,7 @@ class Seq2Seq(Task[R, Pairs]):
         data = self.recipe.data
         shares = (data.placeholders, data.typing_noise) if filtered else (0.0, 0.0)
         identify = bundled_probabilities if filters.clean and filters.clean.language else None
-        target = self.default_target
+        target = default_target(self)
         source_end = self.recipe.text.source_end
         return PairEncoder(self.src_tokenizer, self.tgt_tokenizer, filters, *shares, identify, target, source_end)
 
@@ -352,7 +347,7 @@ class Seq2Seq(Task[R, Pairs]):
 
     def tags(self, example: Example) -> list[int]:
         """The tokens before a source: the tag of its target language, if the model has several."""
-        return language_tags(self.src_tokenizer, example.get("to") or self.default_target)
+        return language_tags(self.src_tokenizer, example.get("to") or default_target(self))
 
     def configure(self, **options: object) -> Self:
         tokenizer = options.pop("tokenize", None)
@@ -498,6 +493,11 @@ def joined_prediction(
         "parts": parts,
         "hypotheses": hypotheses,
     }
+
+
+def default_target(task: Seq2Seq[Any]) -> str:
+    """The target language of examples that name none: the configured one, or that of [data]."""
+    return task.target_language or (task.recipe.data.tgt_lang if task.src_tokenizer.language_tags else "")
 
 
 def source_parts(task: Seq2Seq[Any], example: Example) -> list[tuple[Span, list[int]]]:

@@ -13,7 +13,7 @@ from regard.metrics.translation import bleu, bleu_metric, bleu_tokenizer_for, ch
 from regard.tasks.base import Example, Exchange, Prediction
 from regard.tasks.checks import pair_warnings
 from regard.tasks.languages import Languages, through_pivots
-from regard.tasks.seq2seq import CHUNK_LINES, Seq2Seq, Seq2SeqChecks, TranslationRecipe
+from regard.tasks.seq2seq import CHUNK_LINES, Seq2Seq, Seq2SeqChecks, TranslationRecipe, default_target
 from regard.tasks.tables import direction_table, length_table, lowest_chrf
 from regard.tasks.variants import TRANSLATION_VARIANTS
 from regard.training.advice import Advice
@@ -41,7 +41,7 @@ class Translation(Seq2Seq[TranslationRecipe]):
     @cached_property
     def languages(self) -> Languages:
         data, tokenizer = self.recipe.data, self.src_tokenizer
-        own = (self.source_language, self.default_target)
+        own = (self.source_language, default_target(self))
         return Languages(data.directions, tokenizer.language_tags, tokenizer.placeholders, *own)
 
     def predict(self, engine: nn.Module | Engine, examples: Iterable[Example]) -> Iterator[Prediction]:
@@ -89,7 +89,7 @@ class Translation(Seq2Seq[TranslationRecipe]):
     def word_tokenizer(self, examples: Sequence[Example]) -> str:
         """The tokenizer of BLEU for the only target language of examples; for several, or if none is named, by the
         script of most targets."""
-        named = {example.get("to") or self.default_target for example in examples} - {""}
+        named = {example.get("to") or default_target(self) for example in examples} - {""}
         codes = named or {target for _, target in self.languages.directions}
         return bleu_tokenizer_for([example["tgt"] for example in examples], codes.pop() if len(codes) == 1 else "")
 
@@ -117,7 +117,7 @@ class Translation(Seq2Seq[TranslationRecipe]):
     def next_commands(self, folder: str, example: str) -> list[str]:
         data = self.recipe.data
         chat = [f"regard chat {folder}"] if any(source.format == "dialogues" for source in data.train) else []
-        to = f" --to {self.default_target or next(iter(tags))}" if (tags := self.src_tokenizer.language_tags) else ""
+        to = f" --to {default_target(self) or next(iter(tags))}" if (tags := self.src_tokenizer.language_tags) else ""
         inspect = [f"regard inspect {folder} {example}{to}"] if self.recipe.has_attention else []
         evaluate = f"regard evaluate {folder}{'' if data.test else ' --on valid'}"
         return [*chat, f"echo {example} | regard translate {folder}{to}", evaluate, *inspect]
