@@ -495,7 +495,7 @@ def joined_prediction(
     }
 
 
-def default_target(task: Seq2Seq[Any]) -> str:
+def default_target(task: Seq2Seq[R]) -> str:
     """The target language of examples that name none: the configured one, or that of [data]."""
     return task.target_language or (task.recipe.data.tgt_lang if task.src_tokenizer.language_tags else "")
 
