@@ -68,6 +68,14 @@ def test_a_text_of_two_sentences(client: Client, model: Model) -> None:
     assert all(0 <= start < end <= len(found["text"]) for _, _, start, end in found["links"])
 
 
+def test_sentences_are_those_that_are_translated(client: Client) -> None:
+    """A line break ends a sentence, as in the translation; numbers and list markers belong to none."""
+    body: JsonObject = {"run": "numbers", "text": "one two\n10:45\n- six! two\n", "source": "en", "target": "de"}
+    found = values(client.post("/page/translate", json=body))
+    assert [body["text"][start:end] for start, end in found["sentences"]] == ["one two", "six!", "two"]
+    assert len(found["confidences"]) == 3
+
+
 def test_the_steps_of_a_head_are_those_of_the_map(client: Client, model: Model) -> None:
     body: JsonObject = {"run": "numbers", "example": SENTENCE}
     shown = values(client.post("/page/predict", json=body))

@@ -367,6 +367,18 @@ class TemplateDocument:
         self._counts = [len(slot.passage.segments) for slot in slots]
         self.segments: list[Segment] = [segment for slot in slots for segment in slot.passage.segments]
 
+    def sentence_spans(self) -> list[Span]:
+        """The (start, end) of each sentence to translate in a plain text."""
+        spans, offset = [], 0
+        for item in self.template:
+            if isinstance(item, int):
+                passage = self.slots[item].passage
+                spans += [(offset + each.start, offset + each.end) for each in passage.sentences if each.is_translated]
+                offset += len(passage.text)
+            else:
+                offset += len(item)
+        return spans
+
     def render(self, translations: Sequence[SegmentTranslation]) -> str:
         """The translated document, from one translation for each segment."""
         if len(translations) != len(self.segments):

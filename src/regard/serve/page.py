@@ -20,7 +20,6 @@ from starlette.exceptions import HTTPException
 
 from regard import __version__
 from regard.documents.document import FILE_FORMATS
-from regard.documents.sentences import sentence_spans
 from regard.files import JsonObject
 from regard.run import page_data
 from regard.run.inspecting import next_tokens
@@ -141,7 +140,7 @@ def data_routes(service: Service, settings: ServeSettings) -> APIRouter:
     async def translate(body: TranslateText) -> JsonObject:
         """Translate a text, with links between the words and the spans of its sentences."""
         (translated,) = await service.translate(body.request(links=True))
-        return {**asdict(translated), "sentences": sentence_spans(body.text, translated.source)}
+        return asdict(translated)
 
     @router.post("/translate/stream", response_class=StreamingResponse)
     async def translate_stream(body: TranslateText) -> StreamingResponse:

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 from regard.documents.document import RESULTS, SegmentTranslation, file_format, open_file
 from regard.documents.protecting import Glossary
 from regard.documents.segment import LANGUAGE, Link
+from regard.documents.sentences import Span
 from regard.errors import UserError
 from regard.run.memory import TranslationMemory, bundled_memory
 from regard.run.model import Input, Model, identifier
@@ -66,7 +67,7 @@ class TranslatedText:
     """The translation of one text; `source` is its language, `detected` what was detected if it was not given.
 
     `problems` are keys of `segment.PROBLEMS`; `memory` is the number of sentences from a translation memory.
-    `confidences` has one for each sentence, None if no model translated it.
+    `confidences` has one for each sentence, None if no model translated it; `sentences` has their spans in plain text.
     """
 
     text: str
@@ -77,6 +78,7 @@ class TranslatedText:
     problems: list[str] = field(default_factory=list)
     memory: int = 0
     confidences: list[float | None] = field(default_factory=list)
+    sentences: list[Span] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,10 @@ class Service:
         remembered = sum(item.remembered for item in translations)
         confidences = [item.confidence for item in translations]
         language = plan.direction[0]
-        return TranslatedText(rendered, alternatives, language, plan.detected, links, problems, remembered, confidences)
+        spans = document.sentence_spans() if request.format == "text" else []
+        return TranslatedText(
+            rendered, alternatives, language, plan.detected, links, problems, remembered, confidences, spans
+        )
 
     async def translate_file(
         self, name: str, content: bytes, source: str | None, target: str, glossary: Mapping[str, str] = {}
