@@ -11,6 +11,8 @@ from regard.documents.restoring import restore
     [
         ("It has 3,277,917 inhabitants.", "Es hat 3.277.917 Einwohner."),
         ("It has 3,277,917 inhabitants.", "Il y a 3 277 917 habitants."),
+        ("It has 3,277,917 inhabitants, or 3,277,918.", "Il y a 3 277 917 habitants, ou 3 277 918."),
+        ("128-bit RC4 and 256-bit RC4", "RC4 128 bits et RC4 256 bits"),
         ("It costs $5,812.25.", "Es kostet 5.812,25 $."),
         ("It costs $5,812.25.", "Ça coûte 5\u202f812,25 $."),
         ("3.5 kilograms", "3,5 Kilogramm"),

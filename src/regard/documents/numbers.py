@@ -20,7 +20,8 @@ from regard.documents.sentences import IDEOGRAPH
 from regard.documents.tables import TABLES
 
 _NUMBER = re.compile(
-    r"⦅\d+⦆|(?<!\d)\d{1,3}(?:['’ \u00a0\u202f]\d{3})+(?![\d.])(?:,\d+)?|\d+(?:[.,:]\d+)*"  # 3 277 917,5  3,277,917.5
+    r"⦅\d+⦆|(?<![A-Za-z\d])\d{1,3}(?:['’ \u00a0\u202f]\d{3})+(?!\.?\d)(?:,\d+)?"  # 3 277 917,5
+    r"|\d+(?:[.,:]\d+)*"  # 3,277,917.5
 )
 _SEPARATOR = re.compile(r"\D")
 _SCALED = re.compile(
