@@ -43,6 +43,8 @@ def test_filters_judge_texts(src: str, tgt: str, reason: str | None) -> None:
         ("DIST1 is the current primary of AG.", "DIST1 是 AG 当前的主要副本。", None),
         ("See BufferWithTolerance (geometry Data Type)", "请参阅 BufferWithTolerance（geometry 数据类型）", None),
         ("Press ENTER.", "按 Enter。", None),
+        ("Upgrade Power Pivot for SharePoint", "升级 PowerPivot for SharePoint", None),
+        ("Working with KPIs", "处理 KPI", None),
         ("Press ENTER.", "Press ENTER.", "script"),
         ("Close the old window.", "Schließen 是 alte Fenster.", "script"),
     ],

@@ -157,13 +157,14 @@ def is_other_script(text: str, language: str, share: float) -> bool:
 
 
 def is_written_in_other_script(text: str, language: str, other: str, share: float) -> bool:
-    """As `is_other_script`; but if a text has letters of its script, words of the other side do not count, e.g. the
-    names and code in a Chinese manual."""
+    """As `is_other_script`; but if a text has letters of its script, its words are counted, e.g. each Chinese character,
+    and those of the other side do not count, e.g. the names and code in a Chinese manual."""
     if not is_other_script(text, language, share):
         return False
     shared = {*WORD.findall(other.casefold())}
-    own = " ".join(word for word in WORD.findall(text.casefold()) if word not in shared)
-    return is_other_script(text, language, 1e-9) or is_other_script(own, language, share)
+    own = [word for word in WORD.findall(text.casefold()) if word not in shared and any(map(str.isalpha, word))]
+    others = sum(is_other_script(word, language, share) for word in own)
+    return is_other_script(text, language, 1e-9) or others > (1 - share) * len(own)
 
 
 def has_long_word(text: str, limit: int) -> bool:
