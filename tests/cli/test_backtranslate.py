@@ -39,6 +39,16 @@ def test_each_line_is_the_target_of_its_translation(trained: Path, tmp_path: Pat
     assert fails("backtranslate", trained, out, "-o", out).code == "overwrites-input"
 
 
+def test_a_direction_through_a_pivot_language_is_translated_in_two_steps(tmp_path: Path) -> None:
+    (tmp_path / "a.de").write_text("Das Wetter ist heute sehr schön.\n", encoding="utf-8")
+    for target, given in (("fr", ["--from", "de", "--to", "fr"]), ("en", ["--from", "de"])):
+        result = regard("backtranslate", "translator", tmp_path / "a.de", "-o", tmp_path / "out.tsv", *given)
+        assert result.status == 0, result.err
+        row = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()[1]
+        expected = regard("translate", "translator", "--input", tmp_path / "a.de", "--from", "de", "--to", target)
+        assert row.split("\t")[0] == expected.out.strip()
+
+
 def test_a_back_translated_source_begins_with_one_tag(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text("one two\teins zwei\n", encoding="utf-8")
     sources = [Source(file="a.tsv"), Source(file="a.tsv", back_translated=True)]

@@ -4,6 +4,8 @@ import gzip
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ from tests.cli.command import fails, regard
 from tests.tiny import train_sentences, translate_words
 
 from regard.data.pairs import pad_pairs
+from regard.errors import UserError
 from regard.run.model import Translator
-from regard.run.scoring import cross_entropies, dual_score, score_pairs
+from regard.run.scoring import cross_entropies, dual_score, exchange_sides, in_direction, score_pairs
+from regard.tasks.languages import Languages
 from regard.text.symbols import EOS
 
 
@@ -95,3 +99,16 @@ def test_empty_sides_have_the_score_zero_and_files_are_checked(trained: Path, tm
     assert out.read_text(encoding="utf-8").splitlines()[-1] == "\tzwei\t0.0"
     assert fails("score", trained, tmp_path / "a.tsv", "-o", tmp_path / "a.tsv").code == "overwrites-input"
     assert fails("score", trained, tmp_path / "a.tsv", "-o", tmp_path / "a.xlsx").code == "unsupported-file"
+
+
+def test_pairs_are_scored_only_in_a_trained_direction(translator: Translator) -> None:
+    languages = Languages((("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")), {"de": 5, "en": 6, "fr": 7})
+    task, pair = cast(Any, SimpleNamespace(languages=languages)), {"src": "one", "tgt": "eins"}
+    assert in_direction(task, pair, "en", "DE") == {**pair, "to": "de"}
+    assert in_direction(task, exchange_sides(pair), "de", None) == {"src": "eins", "tgt": "one", "to": "en"}
+    assert in_direction(task, {**pair, "from": "en", "to": "fr"}, "en", "de")["to"] == "fr"
+    assert in_direction(translator.task, pair, "en", "de")["to"] is None  # this model names no languages
+    for source, target in (("de", "fr"), ("en", "en"), ("en", "xx"), ("de", "de")):
+        with pytest.raises(UserError) as error:
+            in_direction(task, pair, source, target)
+        assert "en-de, de-en" in error.value.remedy

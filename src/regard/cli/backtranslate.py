@@ -41,8 +41,8 @@ def backtranslate(
     outputs = check_files(output, is_pair=True)
     check_outputs(outputs, *files)
     translator, options = model.load_translator(run), search.changes()
-    _, target = translator.task.languages.choose(source, target)
-    options |= {"to": target} if target else {}
+    codes = zip(("from", "to"), translator.task.languages.choose(source, target), strict=True)
+    options |= {name: code for name, code in codes if code}
     text = (line for line in chain.from_iterable(map(streams.read_lines, files)) if line.strip())
     lines, sources = tee(text)  # they are at most a chunk apart
     title, dropped = Message("back-translated lines:"), 0

@@ -236,7 +236,7 @@ def chosen_directions(model: "Translator", source: str | None, target: str | Non
     if wanted:
         return list(wanted)
     if languages.directions:
-        raise UserError("the run has no such direction", languages._known, code="unknown-pair", where="from")
+        raise UserError("the run has no such direction", languages.known, code="unknown-pair", where="from")
     remedy = "set `--from` and `--to`, e.g. `--from en --to de`"
     raise UserError("the run does not name its languages", remedy, code="missing-option", where="from")
 

@@ -51,9 +51,11 @@ def score_pairs(
     """Each pair with its score; `languages` are those of pairs that name none, for models of several languages."""
     remaining, (source, target) = iter(pairs), languages
     while chunk := list(islice(remaining, CHUNK_PAIRS)):
-        entropies = cross_entropies(forward, [oriented(pair, source, target) for pair in chunk])
-        reverse = [oriented(pair, source, target, backward=True) for pair in chunk]
-        others = cross_entropies(backward, reverse) if backward is not None else entropies
+        entropies = cross_entropies(forward, [in_direction(forward.task, pair, source, target) for pair in chunk])
+        others = entropies
+        if backward is not None:
+            reverse = [in_direction(backward.task, exchange_sides(pair), target, source) for pair in chunk]
+            others = cross_entropies(backward, reverse)
         yield from zip(chunk, map(dual_score, entropies, others), strict=True)
 
 
@@ -64,11 +66,20 @@ def dual_score(forward: float, backward: float) -> float:
     return round(math.exp(-(abs(forward - backward) + (forward + backward) / 2)), DIGITS)
 
 
-def oriented(pair: Example, source: str | None, target: str | None, backward: bool = False) -> Example:
-    """A pair in the direction of a model, with the target language."""
-    if backward:
-        return {"src": pair["tgt"], "tgt": pair["src"], "to": pair.get("from") or source}
-    return {"src": pair["src"], "tgt": pair["tgt"], "to": pair.get("to") or target}
+def exchange_sides(pair: Example) -> Example:
+    """The pair of the other direction."""
+    return {"src": pair["tgt"], "tgt": pair["src"], "from": pair.get("to"), "to": pair.get("from")}
+
+
+def in_direction(task: Translation, pair: Example, source: str | None, target: str | None) -> Example:
+    """A pair with the model's code of its target language if the model has several; a UserError if the model was not
+    trained in this direction: it would find every pair improbable."""
+    languages = task.languages
+    source, target = languages.choose(pair.get("from") or source, pair.get("to") or target)
+    if source and languages.directions and (source, target) not in languages.directions:
+        problem = f"the model was not trained to translate from {source} to {target}"
+        raise UserError(problem, languages.known, code="unknown-pair", where="RUN")
+    return {"src": pair["src"], "tgt": pair["tgt"], "to": target if languages.tags else None}
 
 
 def cross_entropies(translator: "Translator", pairs: list[Example]) -> list[float]:
@@ -77,17 +88,14 @@ def cross_entropies(translator: "Translator", pairs: list[Example]) -> list[floa
     if task.writing is MASKED:
         problem, remedy = f"a model of kind {kind} does not write token by token", "score with a different model"
         raise UserError(problem, remedy, code="unsupported-model", where="RUN")
-    tags = task.languages.tags
-    default = task.languages.choose(None, None)[1] if tags and not all(pair["to"] for pair in pairs) else None
-    named = [{**pair, "to": (pair["to"] or default) if tags else None} for pair in pairs]
-    sources, targets = encode_pairs(task, named)
+    sources, targets = encode_pairs(task, pairs)
     limit, found = task.recipe.model.length_limit or MAX_TOKENS, [math.inf] * len(pairs)
     sizes = [max(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
     readable = [i for i, pair in enumerate(pairs) if pair["src"].strip() and pair["tgt"].strip() and sizes[i] <= limit]
     groups = [[readable[i] for i in group] for group in groups_by_length([sizes[i] for i in readable], BATCH_TOKENS)]
 
     def key(group: list[int]) -> object:
-        return [[named[i]["src"], named[i]["tgt"], named[i]["to"]] for i in group]
+        return [[pairs[i]["src"], pairs[i]["tgt"], pairs[i]["to"]] for i in group]
 
     def compute(group: list[int]) -> list[float]:
         return forced_costs(translator, [sources[i] for i in group], [targets[i] for i in group])

@@ -92,12 +92,12 @@ class Languages:
         for name, code in (("source", source), ("target", target)):
             if code and self.codes and code not in self.codes:
                 raise UserError(
-                    f"unknown {name} language {code[:40]!r}", self._known, code="unknown-language", where=code[:40]
+                    f"unknown {name} language {code[:40]!r}", self.known, code="unknown-language", where=code[:40]
                 )
         if target is None:
             targets = {to for start, to in self.directions if source in (None, start)}
             if len(targets) > 1 or (self.tags and not targets):
-                raise UserError("the target language is missing", self._known, code="unknown-language", where="target")
+                raise UserError("the target language is missing", self.known, code="unknown-language", where="target")
             target = next(iter(targets), None)
         sources = {start for start, to in self.pairs if to == target}
         if self.directions and source != target and not (source in sources if source else sources):
@@ -105,14 +105,15 @@ class Languages:
         return source, target
 
     @property
-    def _known(self) -> str:
+    def known(self) -> str:
+        """The directions, or the codes, for the remedy of an error."""
         trained = ", ".join(f"{source}-{target}" for source, target in self.directions)
         return f"directions: {trained}" if trained else f"known languages: {', '.join(self.codes) or 'none'}"
 
     def _unknown_pair(self, source: str, target: str | None) -> UserError:
         to = f" to {target}" if target else ""
         where = f"{source}:{target or ''}"
-        return UserError(f"no translation from {source}{to}", self._known, code="unknown-pair", where=where)
+        return UserError(f"no translation from {source}{to}", self.known, code="unknown-pair", where=where)
 
 
 def main_code(code: str) -> str:
