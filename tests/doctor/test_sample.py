@@ -1,7 +1,7 @@
 """The survey of the data, and the temporary run that is made of a sample."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.doctor.recipes import SIZES, TASKS, dry_run, read_examples, write_examples, write_recipe
 
+from regard.data.pairs import Pairs
 from regard.doctor import sample
 from regard.doctor.model import compute_loss
 from regard.doctor.sample import Reservoir, Survey, elements, survey
@@ -47,6 +48,16 @@ def test_the_small_batch_has_a_loss(task: str, tmp_path: Path) -> None:
     dry = dry_run(write_recipe(tmp_path, task), tmp_path)
     loss = compute_loss(dry, dry.task, dry.new_model(), dry.small_batch)
     assert int(loss.count) > 0 and elements(dry.small_batch) > 0
+
+
+def test_a_sample_has_the_tags_of_back_translations(tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    write_examples(tmp_path / "back.jsonl", read_examples(tmp_path / "train.jsonl")[:60])
+    sources = '[{file="train.jsonl"}, {file="back.jsonl", back_translated=true}]'
+    dry = dry_run(recipe, tmp_path, f"data.train={sources}", "data.drop_duplicates=false")
+    tag, store = dry.task.tokenizers["source"].back_translation_tag, cast(Pairs, dry.store)
+    assert [bool(store.src(row)[0] == tag) for row in range(len(store))].count(True) == 60
+    assert dry.small_batch.labels.any()
 
 
 def test_the_small_batch_has_no_text_twice(tmp_path: Path) -> None:

@@ -129,6 +129,14 @@ class Seq2SeqChecks(DoctorHooks[T, Pairs], Generic[T]):
 
     long_inputs = "split"
 
+    def write_sample(self, recipe: Recipe, samples: Mapping[str, Sequence[Example]], folder: Path) -> dict[str, object]:
+        """Back-translations are a source of their own, so that the tokenizer gets their tag."""
+        train = samples["train"]
+        kinds = [[pair for pair in train if bool(pair.get("back_translated")) == kind] for kind in (False, True)]
+        settings: JsonObject = super().write_sample(recipe, {**samples, "train": kinds[0], "tagged": kinds[1]}, folder)
+        settings["train"] += [source | {"back_translated": True} for source in settings.pop("tagged")]
+        return settings
+
     def texts(self, fields: Fields, example: Example) -> dict[str, list[str]]:
         return {"source": [example["src"]], "target": [example["tgt"]]}
 
