@@ -188,6 +188,33 @@ def test_an_array_of_processes_writes_the_same_bytes(recipe: Path, tmp_path: Pat
     assert content(tmp_path / "array") == content(tmp_path / "at-once")
     with pytest.raises(UserError, match="part 5 of 4"):
         prepare_parts(load(recipe), tmp_path / "array", 4, 5, **quiet)
+    with pytest.raises(UserError, match="in this process"):
+        prepare_parts(load(recipe), tmp_path / "array", 4, 1, on="tcp://localhost:1", **quiet)
+
+
+def test_what_earlier_plans_left_is_removed(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(recipe, tmp_path / "run", 3)
+    expected = content(tmp_path / "run")
+    prepare(recipe, tmp_path / "run", 1, "data.drop_duplicates=false")
+    assert {path.name for path in (tmp_path / "run/store/train").iterdir()} >= {"parts", "manifest.json"}
+    assert len([*(tmp_path / "run/store/train").glob("*/*")]) == 2
+    monkeypatch.setattr(parts_module, "GROUP_BYTES", 2000)
+    prepare(recipe, tmp_path / "run", 7)
+    monkeypatch.undo()
+    monkeypatch.setattr(parts_module, "SLICE_BYTES", 200)
+    prepare(recipe, tmp_path / "run", 3)
+    assert content(tmp_path / "run") == expected
+
+
+def test_training_keeps_parts_that_are_not_complete(recipe: Path, tmp_path: Path) -> None:
+    quiet: dict[str, Any] = {"report": lambda _: None}
+    prepare_parts(load(recipe), tmp_path / "run", 3, 0, **quiet)
+    prepare_parts(load(recipe), tmp_path / "run", 3, 2, **quiet)
+    before = content(tmp_path / "run")
+    with pytest.raises(UserError, match="incomplete") as error:
+        train(load(recipe), tmp_path / "run", **quiet)
+    assert error.value.code == "outdated-parts"
+    assert before and content(tmp_path / "run") == before
 
 
 def test_a_part_needs_a_plan_that_is_current(recipe: Path, tmp_path: Path) -> None:
@@ -292,7 +319,7 @@ def test_a_killed_process_leaves_no_half_part(recipe: Path, tmp_path: Path) -> N
 def test_a_missing_part_is_an_error(recipe: Path, tmp_path: Path) -> None:
     prepare(recipe, tmp_path / "run", 3)
     shutil.rmtree(next((tmp_path / "run/store/train/parts").iterdir()))
-    with pytest.raises(UserError, match=r"parts in .* are damaged"):
+    with pytest.raises(UserError, match=r"parts in .* are incomplete, damaged"):
         store_of(tmp_path / "run")
     assert len(prepare(recipe, tmp_path / "run", 3))  # the same command writes it again
 

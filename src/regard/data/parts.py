@@ -41,6 +41,7 @@ from regard.data.store import (
     CHUNK_ROWS,
     FORMAT,
     PARTS,
+    PLAN,
     Encoder,
     LengthFacts,
     PartFacts,
@@ -53,12 +54,11 @@ from regard.data.store import (
 )
 from regard.data.tables import beginning, choose_layout
 from regard.errors import UserError
-from regard.files import COMPRESSED, Manifest, digest, open_binary, split_archive
+from regard.files import COMPRESSED, Manifest, digest, open_binary, remove_folder, split_archive
 from regard.processes import in_chunks
 from regard.reading import check_dataclass, check_type, refuse_devices
 from regard.run_files import MANIFEST
 
-PLAN = "plan.json"
 DUPLICATES, KEPT = "duplicates", "kept"
 SLICE_BYTES = 1 << 24
 """A file is not cut into smaller slices: a part has seven files, and each costs some time."""
@@ -379,7 +379,11 @@ def find_duplicates(folder: Path, names: Sequence[str], group: int, groups: int)
         return {"rows": int(repeated.sum())}
 
     inputs = fingerprint("duplicates", str(group), str(groups), *names)
-    _write_once(folder / DUPLICATES / f"{group:03}", inputs, {"rows": np.uint32}, write)
+    _write_once(folder / DUPLICATES / _group_name(group), inputs, {"rows": np.uint32}, write)
+
+
+def _group_name(group: int) -> str:
+    return f"{group:03}"
 
 
 def _keys_of(part: Path, group: int, groups: int) -> tuple[Array, Array]:
@@ -424,7 +428,7 @@ def _kept_name(names: Sequence[str], number: int) -> str:
 
 def _duplicates_in(folder: Path, group: int, number: int) -> Array:
     """The duplicates in one part, of one group of partitions."""
-    rows = Ragged.map(folder / DUPLICATES / f"{group:03}", "rows", np.uint32)
+    rows = Ragged.map(folder / DUPLICATES / _group_name(group), "rows", np.uint32)
     return rows.values[rows.offsets[number] : rows.offsets[number + 1]]
 
 
@@ -449,12 +453,14 @@ def do_item(corpus: Corpus, plan: Plan, step: str, number: int) -> None:
 
 
 def merge(corpus: Corpus, plan: Plan) -> list[Account]:
-    """Write the manifest of all parts, and return an account for each source."""
+    """Write the manifest of all parts, remove what earlier plans left, and return an account for each source."""
     folder, counts, parts, files = corpus.folder, Counter[str](), list[PartFacts](), list[str]()
     accounts = [Account(str(source)) for source in corpus.sources]
     names = [item.name for item in plan.slices]
+    used = {f"{DUPLICATES}/{_group_name(group)}" for group in range(plan.groups if corpus.distinct else 0)}
     for number, item in enumerate(plan.slices):
         part, kept = f"{PARTS}/{item.name}", f"{KEPT}/{_kept_name(names, number)}" if corpus.distinct else ""
+        used |= {part, kept}
         manifest = check_part(folder / part)
         files.append(f"{part}/{MANIFEST}")
         counts.update(cast(dict[str, int], manifest.facts["counts"]))
@@ -478,6 +484,9 @@ def merge(corpus: Corpus, plan: Plan) -> list[Account]:
     Manifest.describe(folder, names, format=FORMAT, inputs=plan.inputs, facts=facts).write(folder / MANIFEST)
     for name in () if before is None or PARTS in before.facts else before.files:
         (folder / name).unlink(missing_ok=True)  # a store that one process wrote
+    for path in folder.glob("*/[!.]*"):
+        if path.relative_to(folder).as_posix() not in used:
+            remove_folder(path)
     return accounts
 
 

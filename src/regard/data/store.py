@@ -40,6 +40,8 @@ from regard.reading import check_type
 from regard.run_files import MANIFEST
 
 DIGESTS = "digests.json"
+PLAN = "plan.json"
+"""The plan of a store in parts: as long as they are not complete, there is no manifest."""
 PARTS = "parts"
 """The key of a manifest that lists the parts of a store."""
 MAPPED_PARTS = 512
@@ -446,8 +448,8 @@ def open_or_write(
     digests = Digests(folder / DIGESTS) if digests is None else digests
     manifest = _current(folder, inputs, dtypes, digests)
     if manifest is None:
-        if is_parted(folder):  # one process would take days for what many have done
-            problem = f"the parts in {folder} are damaged, or made from other text, settings or tokenizers"
+        if is_parted(folder) or (folder / PLAN).exists():  # one process would take days for what many have done
+            problem = f"the parts in {folder} are incomplete, damaged, or made from other text, settings or tokenizers"
             remedy = f"repeat `regard prepare` with `--parts`; to prepare the data in one process, delete {folder}"
             raise UserError(problem, remedy, code="outdated-parts", where=folder)
         write_store(folder, inputs, dtypes, write)

@@ -16,8 +16,8 @@ from pathlib import Path
 from regard.data.accounts import collect_accounts, record_account
 from regard.data.digests import Digests
 from regard.data.encoders import PairEncoder
-from regard.data.parts import PLAN, Corpus, Plan, check_plan, do_item, make_plan, merge, outdated_plan, steps
-from regard.data.store import DIGESTS, PARTS
+from regard.data.parts import Corpus, Plan, check_plan, do_item, make_plan, merge, outdated_plan, steps
+from regard.data.store import DIGESTS, PARTS, PLAN
 from regard.errors import UserError
 from regard.files import JsonObject, remove_leftovers, write_json
 from regard.messages import Message
@@ -58,6 +58,9 @@ def prepare_parts(
     process.
     """
     check_recipe(recipe)
+    if part is not None and on:
+        problem, remedy = "one part is written in this process", "leave out `--part` or `--on`"
+        raise UserError(problem, remedy, code="conflicting-options", where="--on")
     if part:
         corpus, plan = load_plan(folder)
         run = Run.open(folder)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.data.accounts import collect_accounts
 from regard.data.batch import Batch, PrefetchedSteps
-from regard.data.parts import PLAN
+from regard.data.store import PLAN
 from regard.errors import UserError
 from regard.files import LOCK, locked, remove_leftovers, write_json
 from regard.losses.crossentropy import Loss
