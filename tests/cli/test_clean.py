@@ -67,6 +67,17 @@ def test_two_text_files_and_settings(corpus: Path) -> None:
     assert (corpus / "k.en").read_text(encoding="utf-8").splitlines() == [row[0] for row in [*GOOD, BAD[0]]]
 
 
+@pytest.mark.parametrize(
+    ("codes", "removed", "message"),
+    [(("EN", "DE"), 1, ""), (("english", "de"), 0, "for english"), (("", "de"), 0, "set `--from` and `--to`")],
+)
+def test_language_codes(tmp_path: Path, codes: tuple[str, str], removed: int, message: str) -> None:
+    (tmp_path / "a.tsv").write_text("Доброе утро, мой друг.\tGuten Morgen, mein Freund.\n", encoding="utf-8")
+    result = regard("clean", tmp_path / "a.tsv", "--from", codes[0], "--to", codes[1], "--json")
+    assert json.loads(result.out)["removed"] == ({"script": 1} if removed else {})
+    assert message in result.err and ("not checked" in result.err) == bool(message)
+
+
 def test_scores_choose_pairs(tmp_path: Path) -> None:
     rows = [("first house", "das Haus", 0.2), ("second house here", "das Haus", 0.9), ("a bad pair", "egal", 0.01)]
     path, out = tmp_path / "s.tsv", tmp_path / "out.tsv"
@@ -118,6 +129,8 @@ def test_an_interruption_leaves_no_file(corpus: Path, monkeypatch: pytest.Monkey
         (["a.en,a.de", "training.max_steps=3"], "unused-setting"),
         (["data.clean.numbers=false"], "missing-option"),
         (["a.en,a.de", "data.clean.number=false"], "unknown-setting"),
+        (["a.en,a.de", "--threshold", "0.5"], "unused-setting"),
+        (["a.en,a.de", "-o", "s3://bucket/out.tsv"], "unwritable"),
     ],
 )
 def test_mistakes_are_explained(corpus: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: str) -> None:

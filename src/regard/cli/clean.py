@@ -113,6 +113,7 @@ def open_corpus(
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources
     from regard.data.settings import PairDataSettings
+    from regard.documents.scripts import LANGUAGES
     from regard.run.cleaning import file_corpus, recipe_corpus, with_cleaning
 
     if len(names) == 1 and is_recipe(names[0]):
@@ -135,8 +136,12 @@ def open_corpus(
     codes = [given or guess_language(sources, side) for given, side in zip(languages, ("src", "tgt"), strict=True)]
     values = apply_overrides({"data": {"src_lang": codes[0], "tgt_lang": codes[1]}}, settings)["data"]
     data = with_cleaning(build(PairDataSettings, {**values, "train": sources}, "the settings"))
+    known = frozenset({""}).union(*LANGUAGES.values())
+    unknown = [code for code in (data.src_lang, data.tgt_lang) if code.lower().partition("-")[0] not in known]
     if not (data.src_lang and data.tgt_lang):
         report(Message("script and language are not checked: set `--from` and `--to`, e.g. `--from en --to de`"))
+    elif unknown:
+        report(Message("script and language are not checked for {codes}: unknown code", codes=", ".join(unknown)))
     return file_corpus(data)
 
 

@@ -152,8 +152,13 @@ def compress(path: Path) -> None:
 
 
 def check_output(output: str, *inputs: str | None) -> None:
-    """Raise UserError if the output file is one of the input files."""
+    """Raise UserError if the output file is one of the input files, or not on this machine."""
+    from regard.data.remote import URL
     from regard.files import find_file
+
+    if URL.match(output):
+        problem, remedy = f"`--output {output}`: URLs are only read", "write a local file, and copy it"
+        raise UserError(problem, remedy, code="unwritable", where=output)
 
     path = Path(output)
     for source in [find_file(Path(name)) for name in inputs if name not in (None, STDIO)]:

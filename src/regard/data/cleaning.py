@@ -136,7 +136,7 @@ def check_pair(example: Example, settings: CleanSettings, languages: tuple[str, 
 def sides(example: Example, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Both texts of a pair, each with its language, without region; "" if that is not known."""
     for side, key, default in zip(("src", "tgt"), ("from", "to"), languages, strict=True):
-        yield example[side], (example.get(key) or default).partition("-")[0]
+        yield example[side], (example.get(key) or default).lower().partition("-")[0]
 
 
 # ---- the filters
@@ -157,7 +157,7 @@ def is_other_script(text: str, language: str, share: float) -> bool:
 
 
 def is_written_in_other_script(text: str, language: str, other: str, share: float) -> bool:
-    """As `is_other_script`; but if a text has letters of its script, its words are counted, e.g. each Chinese character,
+    """As `is_other_script`; but if a text has letters of its script, words count, e.g. each Chinese character,
     and those of the other side do not count, e.g. the names and code in a Chinese manual."""
     if not is_other_script(text, language, share):
         return False

@@ -137,6 +137,11 @@ class PairDataSettings(DataSettings):
     src_lang: str = Field("", description="source language code, e.g. en; if there are several, set one per source")
     tgt_lang: str = Field("", description="target language code, e.g. de; if there are several, set one per source")
 
+    def no_effect(self) -> Iterator[Unused]:
+        if self.clean is not None:
+            scored = not self.train or any("score" in source.columns for source in self.train)
+            yield from unless(scored, "a source with a `score` column", "clean.min_score")
+
     @property
     def directions(self) -> tuple[tuple[str, str], ...]:
         """(source language, target language) of all training pairs; () if the languages are not given."""
