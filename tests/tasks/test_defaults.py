@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.tiny import write_recipe
 
+from regard.errors import UserError
 from regard.recipe import Corpus
 from regard.run.run import Run
 from regard.tasks.defaults import choose_defaults, count_words, percentile, survey, take_defaults
@@ -70,6 +71,20 @@ def test_every_choice_is_reported_and_set(data: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("steps", [1, 2, 9, 10])
+def test_what_is_chosen_can_be_read_again(data: Path, steps: int) -> None:
+    chosen = choose_defaults(load_recipe(data / "bare.toml", [f"training.max_steps={steps}"]), lambda _: None)
+    Run.create(data / "run", chosen)
+    assert Run.open(data / "run").recipe == chosen and chosen.training.warmup < steps
+
+
+def test_a_given_warmup_must_fit_the_chosen_schedule(data: Path) -> None:
+    recipe = load_recipe(data / "bare.toml", ["training.max_steps=5", "training.warmup=5"])
+    with pytest.raises(UserError) as error:
+        choose_defaults(recipe, lambda _: None)
+    assert error.value.where == "training.warmup"
+
+
 def test_a_recipe_that_gives_all_settings_is_not_read(data: Path) -> None:
     chosen = choose_defaults(load_recipe(data / "bare.toml"), lambda _: None)
     complete = build_recipe(chosen.model_dump(exclude_none=True), "complete")
@@ -103,4 +118,4 @@ def test_a_run_resumed_without_a_length_keeps_the_one_it_was_given(
     assert getattr(again.training, name) == value
     assert again.training == before.training
     other = take_defaults(load_recipe(path, ["training.max_steps=7"]), before)
-    assert other.training.max_steps == 7
+    assert other.training.max_steps == 7 and other.training.warmup < 7

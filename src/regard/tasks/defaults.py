@@ -8,7 +8,7 @@ from regard.config import SettingsTable, build
 from regard.data.formats import read_examples
 from regard.messages import Message
 from regard.recipe import ChosenDefault, Corpus, Recipe
-from regard.tasks.registry import task_of
+from regard.tasks.registry import check_schedule, task_of
 from regard.tasks.sizing import LENGTHS, MODEL_SIZES
 
 # Characters of scripts without spaces between words: each counts as a word.
@@ -85,4 +85,8 @@ def apply(recipe: Recipe, choices: Iterable[ChosenDefault]) -> Recipe:
     for choice in choices:
         group, _, name = choice.name.partition(".")
         values[group][name] = choice.value
-    return build(type(recipe), values, "the chosen defaults", recipe.defaults)
+        if choice.name == "training.warmup":  # of a run that is resumed with fewer steps
+            values[group][name] = min(choice.value, values[group]["max_steps"] - 1)
+    chosen = build(type(recipe), values, "the chosen defaults", recipe.defaults)
+    check_schedule(chosen, "the chosen defaults")
+    return chosen

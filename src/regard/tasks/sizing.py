@@ -100,7 +100,8 @@ def length(
     if not any(recipe.is_given(name) for name in LENGTHS):
         yield ChosenDefault("training.patience", max(4, validations // 4), Message("early stopping"))
     if not recipe.is_given("training.warmup_share"):
-        yield ChosenDefault("training.warmup", max(1, min(max_warmup, steps // 10)), Message("a tenth of the steps"))
+        warmup = min(max_warmup, max(1, steps // 10), steps - 1)
+        yield ChosenDefault("training.warmup", warmup, Message("a tenth of the steps"))
     every = min(steps, 2000, max(10, steps // validations))
     reason = Message("{count} validations", count=math.ceil(steps / every))
     yield ChosenDefault("training.validate_every", every, reason)
