@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.documents.address import check_formality, choose_form, form_of, has_forms, swap_form
+from regard.documents.address import check_formality, choose_form, form_of, has_forms, may_be_other, swap_form
 from regard.errors import UserError
 
 SENTENCES = [
@@ -20,6 +20,17 @@ SENTENCES = [
     ("您好。", "zh", "", "formal"),
     ("你好。", "zh-CN", "", "informal"),
     ("You", "en", "", ""),
+    ("Ihr Haus und ihr Garten", "de", "You like the house and its garden.", ""),
+    ("Je tiens à vous remercier.", "fr", "", "formal"),
+    ("C'est la tienne.", "fr", "", "informal"),
+    ("Las baterías están vacías.", "es", "The batteries are empty.", ""),
+    ("Cambie las baterías financieras.", "es", "You must change the batteries.", ""),
+    ("El contraste es alto.", "es", "The contrast is high.", ""),
+    ("Las llamas son altas.", "es", "The flames are high.", ""),
+    ("¿Compraste pan?", "es", "Did you buy bread?", "informal"),
+    ("迷你裙很短。", "zh", "", ""),
+    ("一场你死我活的斗争", "zh", "", ""),
+    ("你们好。", "zh", "", ""),
 ]
 
 
@@ -36,9 +47,18 @@ def test_the_best_text_in_the_wanted_form_is_chosen() -> None:
     assert choose_form(["¿Puedes venir?", "¿Puede venir?"], "Can you come?", "es", "formal") == 1
 
 
+def test_a_spanish_phrase_without_a_word_of_address_is_formal_if_it_addresses_somebody() -> None:
+    assert may_be_other("¿Cómo está?", "es", "informal", "How are you?", "en")
+    assert may_be_other("¿Cómo está?", "es", "informal", "Wie geht es Ihnen?", "de")
+    assert not may_be_other("¿Cómo está?", "es", "formal", "How are you?", "en")
+    assert not may_be_other("Buenos días", "es", "informal", "Good morning", "en")
+    assert not may_be_other("Wie läuft es?", "de", "informal", "How are you?", "en")
+
+
 def test_chinese_replaces_the_word() -> None:
     assert swap_form("你能帮我吗？", "zh", "formal") == "您能帮我吗？"
     assert swap_form("你们能帮我吗？", "zh", "formal") == "你们能帮我吗？"
+    assert swap_form("你的迷你裙", "zh", "formal") == "您的迷你裙"
     assert swap_form("您能帮我吗？", "zh", "informal") == "你能帮我吗？"
     assert swap_form("Kannst du?", "de", "formal") is None
 

@@ -51,6 +51,30 @@ def test_find(text: str, target: str, expected: str | None) -> None:
     assert TranslationMemory(ROWS).find(text, "en", target) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WHO", "Weltgesundheitsorganisation"),
+        ("WHO?", "Weltgesundheitsorganisation?"),  # the entry is in capitals, its translation is not
+        ("who", None),
+        ("who?", None),
+        ("Help", "Hilfe"),
+        ("Help!!", "Zu Hilfe!!"),
+        ("Help?", "Hilfe?"),
+    ],
+)
+def test_capitals_and_marks_may_mean_something_else(text: str, expected: str | None) -> None:
+    rows = [{"en": "Help", "de": "Hilfe"}, {"en": "Help!", "de": "Zu Hilfe!"}]
+    memory = TranslationMemory([*rows, {"en": "WHO", "de": "Weltgesundheitsorganisation"}])
+    assert memory.find(text, "en", "de") == expected
+
+
+def test_chinese_with_an_abbreviation_is_not_in_capitals() -> None:
+    memory = TranslationMemory([{"zh": "请用USB线", "en": "Use a USB cable"}])
+    assert memory.find("请用USB线。", "zh", "en") == "Use a USB cable."
+    assert memory.find("请用usb线。", "zh", "en") is None
+
+
 def test_rows_serve_every_direction_and_unknown_sources() -> None:
     memory = TranslationMemory(ROWS)
     for source in ROWS[0]:
@@ -84,6 +108,34 @@ def test_read_files(tmp_path: Path) -> None:
     assert memory.find("Yes, now", "en", "de") == "Ja, jetzt"
 
 
+XLIFF_1 = """<xliff version="1.2"><file source-language="en-US" target-language="de"><body>
+<trans-unit id="1"><source>Hello</source><target state="translated">Hallo</target></trans-unit>
+<trans-unit id="2"><source>Bye</source><target state="new">Bye</target></trans-unit></body></file></xliff>"""
+XLIFF_2 = """<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="1"><segment>
+<source>Hello</source><target>Hallo</target></segment></unit></file></xliff>"""
+
+
+@pytest.mark.parametrize("content", [XLIFF_1, XLIFF_2])
+def test_xliff_serves_the_languages_that_it_names(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.xliff").write_text(content)
+    memory = TranslationMemory.read(tmp_path / "a.xliff")
+    assert memory.find("Hello", "en", "de") == "Hallo"
+    assert memory.find("Hallo", "de", "en") == "Hello"
+    assert memory.find("Hello", "en", "fr") is None
+    assert memory.find("Bye", "en", "de") is None, "a new target is no translation"
+
+
+def test_an_xliff_file_without_a_target_language_has_pairs(tmp_path: Path) -> None:
+    (tmp_path / "a.xliff").write_text(XLIFF_1.replace(' target-language="de"', ""))
+    assert TranslationMemory.read(tmp_path / "a.xliff").find("Hello", "en", "fr") == "Hallo"
+
+
+@pytest.mark.parametrize("header", ["Source\tTarget", "src\ttgt"])
+def test_a_first_row_without_codes_is_no_pair(header: str, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text(f"{header}\nSave\tSichern\n")
+    assert TranslationMemory.read(tmp_path / "a.tsv").rows == [{"source": "Save", "target": "Sichern"}]
+
+
 @pytest.mark.parametrize(
     ("content", "code"), [("en\tde\tfr\nSave\tSpeichern\n", "bad-line"), ("en\tde\n", "no-data"), ("one\n", "bad-line")]
 )
@@ -105,7 +157,7 @@ def test_every_bundled_phrase_is_found() -> None:
 
 def test_capitals() -> None:
     assert in_capitals("DO NOT ENTER") and in_capitals("WARNING!")
-    assert not any(map(in_capitals, ["US", "IT", "NATO.", "Do NOT enter", "123", "禁止入内", ""]))
+    assert not any(map(in_capitals, ["US", "IT", "NATO.", "Do NOT enter", "123", "禁止入内", "我们用USB线。", ""]))
     assert without_capitals("MAY I OPEN ⦅0⦆?", "en") == "May I open ⦅0⦆?"
     assert without_capitals("«ÖFFNEN SIE»", "de") == "«Öffnen sie»"
 
@@ -183,3 +235,28 @@ def test_the_form_of_address_counts_in_capitals(translator: Translator) -> None:
         translator.translate(text, source="en", target="de", memory=own, formality="more"),
     )
     assert (less, more) == ("KANNST DU MIR HELFEN?", "KÖNNEN SIE MIR HELFEN?")
+
+
+def test_chinese_with_an_abbreviation_is_translated_in_small_letters(translator: Translator) -> None:
+    text = translator.translate("我们用USB线。", source="zh", target="en")
+    assert text != text.upper()
+
+
+def test_pairs_are_not_used_on_the_way_through_a_pivot_language(translator: Translator) -> None:
+    """The pair is French, and in the wrong form of address; its text must not be taken for English."""
+    pairs = {"Wie heißt du?": "Comment t'appelles-tu ?"}
+    given, model = (
+        translator.translate("Wie heißt du?", source="de", target="fr", memory=memory, formality="more")
+        for memory in (TranslationMemory(pairs=list(pairs.items())), False)
+    )
+    assert given == model
+    assert translator.translate("Wie heißt du?", source="de", target="fr", memory=pairs) == pairs["Wie heißt du?"]
+
+
+def test_the_bundled_phrases_obey_formality(translator: Translator) -> None:
+    for language, formal in (("de", "Ihnen"), ("fr", "vous"), ("es", "está?"), ("zh", "您")):
+        more, less = (
+            translator.translate("How are you?", source="en", target=language, formality=form)
+            for form in ("more", "less")
+        )
+        assert formal in more and formal not in less and more != less

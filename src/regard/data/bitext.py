@@ -23,6 +23,13 @@ UNITS = ("tu", "trans-unit", "segment")
 TEXTS = ("seg", "source", "target")
 CODES = ("bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "sub")
 XML_LANG = "http://www.w3.org/XML/1998/namespace lang"
+XLIFF_LANGUAGES = {
+    "xliff": {"srcLang": "source", "trgLang": "target"},
+    "file": {"source-language": "source", "target-language": "target"},
+}
+"""Where versions 2 and 1 of XLIFF name the languages."""
+UNTRANSLATED = ("new", "needs-translation")
+"""The states of a target of XLIFF 1.2 that is no translation, but often a copy of the source."""
 MAX_DEPTH, MAX_CHARACTERS = 100, 1 << 24
 """Deepest nesting, and characters of the longest segment."""
 CHUNK = 1 << 16
@@ -35,6 +42,8 @@ class BitextUnit(NamedTuple):
     texts: list[tuple[str, str]]
     default: str
     """The source language that the header of a TMX file names, or ""."""
+    languages: dict[str, str]
+    """The languages that an XLIFF file names for "source" and "target", if it does."""
 
 
 def read_bitext(files: SourceFiles) -> Iterator[Record]:
@@ -78,6 +87,7 @@ class _Reader:
         self._texts: list[tuple[str, str]] = []
         """The texts of the unit: their languages in TMX, "source" and "target" in XLIFF."""
         self._language, self._default, self._begin, self._text = "", "", 0, list[str]()
+        self._languages, self._is_translated = dict[str, str](), True
         self.parser = parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
@@ -100,6 +110,9 @@ class _Reader:
             self._refuse(f"has more than {MAX_DEPTH} elements inside of each other")
         if name == "header":
             self._default = attributes.get("srclang", "")
+        elif name in XLIFF_LANGUAGES:
+            named = {side: attributes[key] for key, side in XLIFF_LANGUAGES[name].items() if attributes.get(key)}
+            self._languages = named or self._languages
         elif name in UNITS:
             self._texts, self._begin = [], self.parser.CurrentLineNumber
         elif name == "tuv":
@@ -108,6 +121,7 @@ class _Reader:
                 self._refuse("has a <tuv> without xml:lang")
         elif self._is_text():
             self._text, self._language = [], name if name != "seg" else self._language
+            self._is_translated = attributes.get("state") not in UNTRANSLATED
         elif name == "cp":
             self._refuse("has a character that XML cannot contain (<cp>)")
 
@@ -124,10 +138,11 @@ class _Reader:
                 self._refuse(f"has a segment of more than {MAX_CHARACTERS:,} characters")
 
     def _end(self, name: str) -> None:
-        if self._is_text():
+        if self._is_text() and self._is_translated:
             self._texts.append((self._language, "".join(self._text)))
         if self._open.pop() in UNITS:
-            self.units.append(BitextUnit(Location(self._path, self._begin), self._texts, self._default))
+            place = Location(self._path, self._begin)
+            self.units.append(BitextUnit(place, self._texts, self._default, self._languages))
 
 
 def _pair(unit: BitextUnit, source: Source) -> dict[str, str] | None:

@@ -22,7 +22,7 @@ Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
 WANTED = {"default": "", "more": FORMAL, "less": INFORMAL, "prefer_more": FORMAL, "prefer_less": INFORMAL}
 """The values of `formality`, as in DeepL's API, and the form that each asks for."""
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_CHANGED = {FORMAL: ("你(?!们)", "您"), INFORMAL: ("您们?", "你")}
+_CHANGED = {FORMAL: (str(_TABLES["zh"][INFORMAL]), "您"), INFORMAL: ("您们?", "你")}
 
 
 @cache
@@ -56,6 +56,15 @@ def addresses(source: str) -> bool:
 def is_wrong(form: str, wanted: str) -> bool:
     """True if a sentence of this form has to be changed."""
     return bool(wanted and form) and form != wanted
+
+
+def may_be_other(text: str, language: str | None, wanted: str, source: str, source_language: str | None) -> bool:
+    """True if a known translation has another form than the wanted one. Spanish without a word of either form is taken
+    as formal if its source addresses somebody: "¿Cómo está?"."""
+    form = form_of(text, language, source)
+    if not form and _TABLES.get(_code(language), {}).get("unmarked"):
+        form = FORMAL if addresses(source) or form_of(source, source_language) else ""
+    return is_wrong(form, wanted)
 
 
 def swap_form(text: str, language: str | None, wanted: str) -> str | None:

@@ -11,9 +11,14 @@ LONG_WORD = 5
 """A single word with fewer letters may be an abbreviation, which means something else in lowercase: US, IT, WHO."""
 
 
+def is_upper(text: str) -> bool:
+    """True if all letters are capitals; "我用USB" has letters that could not be."""
+    return text.isupper() and all(letter.isupper() for letter in text if letter.isalpha())
+
+
 def in_capitals(text: str) -> bool:
     """True if a text is written in capitals, and is not one short word."""
-    if not text.isupper():
+    if not is_upper(text):
         return False
     words = _LETTERS.findall(text)
     return len(words) > 1 or len(words[0]) >= LONG_WORD

@@ -2,6 +2,7 @@
 
     files     TMX, XLIFF, or a table (.tsv, .csv): the first row has language codes, each column is a language, and
               every direction between two of them is served; two columns without codes are sources and translations
+              of the direction that is asked for, whichever it is
     exact     the text as it is in the memory
     folded    without regard to blanks, the case of the first letter, capitals, and marks at the end; the translation
               gets the marks and capitals of the text: "KEEP OUT!" is found as "Keep out" -> "BETRETEN VERBOTEN!"
@@ -13,12 +14,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Union
 
 from regard.data.bitext import matches_language, read_units
 from regard.data.records import Location, csv_rows, file_ending, read_lines
+from regard.documents.capitals import is_upper
 from regard.documents.protecting import capitalised, find_code
 from regard.documents.scripts import LANGUAGES
 from regard.documents.sentences import WIDE, Rewriting
@@ -30,7 +32,7 @@ Row = Mapping[str, str]
 """The same sentence in several languages, by their codes."""
 Pair = tuple[str, str]
 SOURCE, TARGET = "source", "target"
-"""The keys of a row without languages, as in XLIFF."""
+"""The keys of a row without languages."""
 MemoryInput = Union["TranslationMemory", str, Path, Sequence[str | Path], Mapping[str, str], bool, None]
 """None or True: the bundled memory, if the model has one; False: none. Files and {source: translation} are looked up
 first. A `TranslationMemory` is used alone."""
@@ -38,6 +40,8 @@ first. A `TranslationMemory` is used alone."""
 PHRASES = FOLDER / "phrases.tsv"
 """The memory of the bundled translator."""
 BITEXT = (".tmx", ".xlf", ".xliff")
+HEADERS = [SOURCE, TARGET], ["src", "tgt"]
+"""First rows of tables that name no languages."""
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
 _KNOWN = frozenset[str]().union(*LANGUAGES.values())
 _MARKS = ".!?:…。！？：｡"
@@ -70,6 +74,11 @@ class TranslationMemory:
 
     def __add__(self, other: "TranslationMemory") -> "TranslationMemory":
         return TranslationMemory([*self.rows, *other.rows])
+
+    @cached_property
+    def named(self) -> "TranslationMemory":
+        """The rows with languages: pairs are not used on the way through a pivot language, which they may not be in."""
+        return TranslationMemory(row for row in self.rows if SOURCE not in row)
 
     def serves(self, languages: Languages) -> bool:
         """True if it may have translations for a model: pairs, or rows with both languages of a direction."""
@@ -116,13 +125,15 @@ class _Direction:
         self.target, self.exact = target, dict[str, str]()
         self.folded: dict[str, dict[str, str]] = {}
         """Of each folded text, translations by the marks at its end."""
+        self.lowered: dict[str, dict[str, str]] = {}
+        """The same in lowercase, for texts in capitals only: "who" is not WHO."""
         for source, translation in pairs:
             masked = mask_code(source.strip(), translation.strip(), placeholders)
             if masked is not None and all(masked):
                 self.exact.setdefault(*masked)
                 core, mark = split_mark(masked[0])
-                for key in (fold(core), fold(core).lower()):
-                    self.folded.setdefault(key, {}).setdefault(mark, masked[1])
+                for table, key in ((self.folded, fold(core)), (self.lowered, fold(core).lower())):
+                    table.setdefault(key, {}).setdefault(mark, masked[1])
 
     def find(self, text: str) -> str | None:
         text = text.strip()
@@ -130,15 +141,17 @@ class _Direction:
             return exact
         core, mark = split_mark(text)
         key = fold(core)
-        found = self.folded.get(key) or (self.folded.get(key.lower()) if text.isupper() else None)
+        found, capitals = self.folded.get(key), False
+        if not found and is_upper(text):
+            found, capitals = self.lowered.get(key.lower()), True
         if not core or not found:
             return None
-        candidates = [own for own in (mark, "", *found) if own in found and fits(mark, own)]
+        candidates = [own for own in (mark, mark[:1], "", *found) if own in found and fits(mark, own)]
         if not candidates:
             return None
         translation = found[candidates[0]]
         translation = translation if mark == candidates[0] else with_mark(translation, mark, self.target)
-        if text.isupper() and len(core) > 1:
+        if capitals:
             return translation.upper()
         first = next((letter for letter in text if letter.isalpha()), "")
         return capitalised(translation) if first.isupper() else translation
@@ -198,8 +211,8 @@ def _read_bitext(path: Path) -> Iterator[Row]:
     """The units of a TMX or XLIFF file."""
     for unit in read_units(path):
         row: dict[str, str] = {}
-        for language, text in unit.texts:
-            row.setdefault(language, text)
+        for side, text in unit.texts:
+            row.setdefault(unit.languages[side] if len(unit.languages) > 1 else side, text)
         if len(row) > 1:
             yield row
 
@@ -217,7 +230,7 @@ def _read_table(path: Path) -> Iterator[Row]:
         if not codes:
             is_header = len({*row}) == len(row) > 1 and all(map(is_code, row))
             codes = row if is_header else [SOURCE, TARGET]
-            if is_header:
+            if is_header or [value.lower() for value in row] in HEADERS:
                 continue
         if not any(row):
             continue
@@ -252,8 +265,22 @@ def choose_memory(memory: MemoryInput, is_bundled: bool, languages: Languages) -
         given = TranslationMemory(pairs=list(memory.items()))
     else:
         given = TranslationMemory.read(*([memory] if isinstance(memory, str | Path) else memory))
-    if len(given) and not given.serves(languages):
+    check_served(given, [languages])
+    return given if alone else given + bundled
+
+
+def check_served(memory: TranslationMemory, models: Sequence[Languages]) -> None:
+    """Raise a UserError if a memory has no direction of any model with these languages."""
+    if len(memory) and not any(map(memory.serves, models)):
         problem = "the translation memory has no direction of this model"
         remedy = "check the language codes in its first row; for a run without languages, set source and target"
         raise UserError(problem, remedy, code="unknown-pair", where="memory")
-    return given if alone else given + bundled
+
+
+def check_directions(memory: TranslationMemory, models: Sequence[Languages]) -> None:
+    """The same for a server, which does not know the direction of pairs: raise a UserError if it has several."""
+    check_served(memory, models)
+    if len(memory.named) < len(memory) and len({pair for languages in models for pair in languages.pairs}) > 1:
+        problem = "the translation memory names no languages, and the server has several directions"
+        remedy = "write language codes in the first row of the table, e.g. en, tab, de"
+        raise UserError(problem, remedy, code="unknown-pair", where="memory")

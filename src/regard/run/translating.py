@@ -17,7 +17,15 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from regard.documents.address import WANTED, check_formality, choose_form, form_of, is_wrong, swap_form
+from regard.documents.address import (
+    WANTED,
+    check_formality,
+    choose_form,
+    form_of,
+    is_wrong,
+    may_be_other,
+    swap_form,
+)
 from regard.documents.capitals import in_capitals, without_capitals
 from regard.documents.document import open_document
 from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
@@ -144,11 +152,12 @@ class SegmentTask:
         segments = [self._recall(item, source, target) for item in segments]
         pivot = self.languages.pivot(source, target)
         if pivot is not None:
-            first = replace(self, alternatives=0, notify=None, formality="default")
+            second = replace(self, memory=self.memory and self.memory.named)
+            first = replace(second, alternatives=0, notify=None, formality="default")
             before = yield from first.translate([replace(item, prefix="") for item in segments], (source, pivot))
             pairs = list(zip(before, segments, strict=True))
             between = [replace(segment, text=item.text) for item, segment in pairs]
-            after = yield from self.translate(between, (pivot, target))
+            after = yield from second.translate(between, (pivot, target))
             return [join_steps(*steps) for steps in zip(before, after, strict=True)]
         if source and source == target and direction not in self.languages.directions:
             return [SegmentTranslation(item.text, links=copy_links(item.text)) for item in segments]
@@ -180,8 +189,10 @@ class SegmentTask:
         known = small = self.memory.find(text, source, target, symbols)
         if known and in_capitals(text):  # "IHR" is your in both forms
             small = self.memory.find(without_capitals(text, source), source, target, symbols) or known
-        is_other = small and is_wrong(form_of(small, target, text), WANTED[self.formality])
-        return segment if is_other else replace(segment, known=known)
+        wanted = WANTED[self.formality]
+        if known and small and may_be_other(small, target, wanted, text, source):
+            known = swap_form(known, target, wanted)
+        return replace(segment, known=known)
 
     def _lower(self, segment: Segment, source: str | None) -> Segment:
         """A segment in lowercase if it is in capitals and its languages are known."""
@@ -301,17 +312,20 @@ class SegmentTask:
 
     def _repair_address(self, examples: Sequence[Example], translations: Sequence[SegmentTranslation]) -> Steps:
         """For a translation with the wrong form of address, the best of several with the wanted one, if any."""
-        repaired, wanted = list(translations), WANTED[self.formality]
-        wrong = [n for n, item in enumerate(repaired) if not self.has_form(examples[n], item.text)]
+        repaired, wanted, wrong = list(translations), WANTED[self.formality], list[int]()
+        for n, item in enumerate(translations):
+            if self.has_form(examples[n], item.text):
+                continue
+            if (swapped := swap_form(item.text, self._target(examples[n]), wanted)) is None:
+                wrong.append(n)
+            else:
+                repaired[n] = replace(item, text=swapped)
         if not wrong or self.task.decoding.search not in ("greedy", "beam"):
             return repaired
         options = {**self.options, "search": "beam", "beam": FORMS, "nbest": FORMS}
         found = yield SearchStep([examples[n] for n in wrong], options)
         for n, prediction in zip(wrong, found, strict=True):
             source, target = str(examples[n]["src"]), self._target(examples[n])
-            if (swapped := swap_form(repaired[n].text, target, wanted)) is not None:
-                repaired[n] = replace(repaired[n], text=swapped)
-                continue
             whole = prediction["hypotheses"] if prediction["parts"] == 1 else ()
             right = [item for item in whole if not item["looped"] and self.has_numbers(examples[n], str(item["text"]))]
             if (index := choose_form([str(item["text"]) for item in right], source, target, wanted)) is not None:

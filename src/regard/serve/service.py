@@ -15,7 +15,7 @@ from regard.documents.protecting import Glossary
 from regard.documents.segment import LANGUAGE, Link
 from regard.documents.sentences import Span
 from regard.errors import UserError
-from regard.run.memory import TranslationMemory, bundled_memory
+from regard.run.memory import TranslationMemory, bundled_memory, check_directions
 from regard.run.model import Input, Model, identifier
 from regard.run.translating import open_text
 from regard.run_files import FOLDER, TRANSLATOR
@@ -134,6 +134,7 @@ class Service:
         self.runs: Mapping[str, ServedRun] = {
             name: self._serve(name, model, given.get(name, ())) for name, model in models.items()
         }
+        check_directions(self.memory, [run.languages for run in self.runs.values() if run.languages is not None])
         self._identify = identify
         self._identifier: Worker | None = None
 
