@@ -194,6 +194,14 @@ def test_html_keeps_tags_around_remembered_text(translator: Translator) -> None:
     )
 
 
+def test_a_remembered_text_with_code_or_tags_is_not_searched_again(translator: Translator) -> None:
+    """The words that it was read from do not matter: a person wrote it."""
+    own = TranslationMemory([{"en": "Hello, %s!", "de": "Servus, %s!"}, {"en": "Keep out", "de": "Zack"}])
+    assert translator.translate("Hello, %s!", source="en", target="de", memory=own) == "Servus, %s!"
+    page = translator.translate("<p>Keep <b>out</b></p>", source="en", target="de", format="html", memory=own)
+    assert "Zack" in page and page.count("<b>") == page.count("</b>") == 1
+
+
 def test_streamed_numbers_of_segments(translator: Translator) -> None:
     """Everyone who waits for a segment is told its final text, also from the memory and in capitals."""
     from regard.run.translating import SegmentTask, finish

@@ -377,7 +377,9 @@ class SegmentTask:
     ) -> Steps:
         """For a sentence with tags or protected parts that lost words, the best translation that lost the fewest."""
         pairs = list(zip(segments, linked, strict=True))
-        tagged = [n for n, (segment, item) in enumerate(pairs) if segment.needs_links and item.links]
+        tagged = [
+            n for n, (segment, item) in enumerate(pairs) if segment.needs_links and item.links and not item.remembered
+        ]
         wrong = [n for n in tagged if lost_words(segments[n].text, linked[n]) > LOST * len(segments[n].text.split())]
         if not wrong or self.task.decoding.search not in ("greedy", "beam"):
             return linked
