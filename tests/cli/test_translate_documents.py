@@ -52,6 +52,26 @@ def test_terms_of_a_glossary_are_used(trained: Path, tmp_path: Path) -> None:
     assert fails("translate", trained, "--glossary", tsv).code == "bad-line"
 
 
+def test_sentences_of_a_memory_are_not_translated_by_the_model(trained: Path, tmp_path: Path) -> None:
+    first, second, output = tmp_path / "first.tsv", tmp_path / "second.tsv", tmp_path / "out.txt"
+    first.write_text("en\tde\none two three\tZÄHLEN\n", encoding="utf-8")
+    second.write_text("one two three\tandere\nKeep out\tZutritt verboten\n", encoding="utf-8")
+    memory = "--from", "en", "--to", "de", "--memory", first, "--memory", second
+    lines = "one two three\nKEEP OUT!\nthree two one\n"
+    assert regard("translate", trained, *memory, stdin=lines).lines == [
+        "ZÄHLEN",
+        "ZUTRITT VERBOTEN!",
+        "drei zwei eins",
+    ]
+    page = regard("translate", trained, *memory, "--format", "html", stdin="<p><i>Keep out</i></p>")
+    assert page.out == "<p><i>Zutritt verboten</i></p>"
+    assert regard("translate", trained, *memory, "-o", output, "--nbest", "2", "one two three").status == 0
+    assert "ZÄHLEN" not in output.read_text(encoding="utf-8"), "n-best lists are the model's"
+    assert fails("translate", trained, *memory, "-o", first, "one").code == "overwrites-input"
+    second.write_text("fr\tit\nun\tuno\n", encoding="utf-8")
+    assert fails("translate", trained, "--from", "en", "--to", "de", "--memory", second, "one").code == "unknown-pair"
+
+
 def test_a_glossary_is_read_as_strictly_as_data(tmp_path: Path) -> None:
     file = tmp_path / "terms.csv"
 

@@ -68,6 +68,7 @@ def test_usage_counts_characters(client: Client) -> None:
         {"tag_handling": "pdf"},
         {"tag_handling": ["html"]},
         {"formality": "polite"},
+        {"formality": ["more"]},
         {"formality": "more", "target_lang": "EN"},
         {"glossary_id": "x"},
         {"glossary": [1]},

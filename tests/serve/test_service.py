@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from itertools import pairwise, zip_longest
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -14,6 +15,7 @@ from tests.serve.make import Client, identify, make_service, stop
 from tests.tiny import number_sentences, translate_words
 
 from regard.documents.segment import SegmentTranslation, join_steps
+from regard.errors import UserError
 from regard.run.model import Model, Translator
 from regard.run.translating import SearchStep, cut_repetition, cut_source, predict_texts, translate_texts
 from regard.serve.access import ApiKeys
@@ -124,6 +126,31 @@ def test_an_unsure_language_is_a_problem_and_the_candidates_are_kept(tiny_run: T
         stop(service)
     assert (unsure.problems, unsure.source, unsure.detected) == (["unsure-language"], "en", found)
     assert (named.problems, named.text) == ([], unsure.text)
+
+
+def test_a_memory_translates_the_sentences_that_it_contains(tiny_run: TinyRun, tmp_path: Path) -> None:
+    named, pairs = tmp_path / "named.tsv", tmp_path / "pairs.tsv"
+    named.write_text("en\tde\nKeep out\tZutritt verboten\n", encoding="utf-8")
+    pairs.write_text("Keep out\tZutritt verboten\n", encoding="utf-8")
+    runs, text = {"numbers": tiny_run("translation")}, "Keep out! one two three."
+    for path in (named, pairs):
+        service = make_service(runs, ["numbers=en:de"], memory=(str(path),))
+        try:
+            ((found,),) = run(all_at_once(service, request(text, formality="more")))
+        finally:
+            stop(service)
+        assert found.text.startswith("Zutritt verboten! ") and found.memory == 1
+        assert [value is None for value in found.confidences] == [True, False]
+
+
+@pytest.mark.parametrize("first", ["", "en\tfr\n"])
+def test_a_memory_in_the_wrong_language_is_refused(first: str, tiny_run: TinyRun, tmp_path: Path) -> None:
+    """Pairs without languages if there are several directions, and languages that no run translates."""
+    (tmp_path / "a.tsv").write_text(f"{first}Keep out\tZutritt verboten\n", encoding="utf-8")
+    settings = ServeSettings(languages=("numbers=en:de", "numbers=de:en"), memory=(str(tmp_path / "a.tsv"),))
+    with pytest.raises(UserError) as error:
+        Service({"numbers": Model.load(tiny_run("translation"), device="cpu")}, settings, identify)
+    assert error.value.code == "unknown-pair"
 
 
 def test_links_are_characters_of_the_whole_text(service: Service) -> None:

@@ -282,5 +282,5 @@ def check_directions(memory: TranslationMemory, models: Sequence[Languages]) -> 
     check_served(memory, models)
     if len(memory.named) < len(memory) and len({pair for languages in models for pair in languages.pairs}) > 1:
         problem = "the translation memory names no languages, and the server has several directions"
-        remedy = "write language codes in the first row of the table, e.g. en, tab, de"
+        remedy = "name them: in the first row of a table, e.g. en, tab, de; `target-language` in XLIFF"
         raise UserError(problem, remedy, code="unknown-pair", where="memory")

@@ -104,7 +104,7 @@ class DeepL:
         tags, formality = fields["tag_handling"] or "", fields["formality"] or "default"
         if not isinstance(tags, str) or tags not in FORMATS:
             raise invalid("Value for 'tag_handling' not supported.", "tag_handling")
-        if formality not in WANTED:
+        if not isinstance(formality, str) or formality not in WANTED:
             raise invalid("Value for 'formality' not supported.", "formality")
         for name in REFUSED:
             if fields[name]:
@@ -117,7 +117,7 @@ class DeepL:
         if formality in ("more", "less") and not has_forms(target):
             raise invalid("'formality' is not supported for given 'target_lang'.", "formality")
         terms = as_glossary(fields["glossary"])
-        return TranslateRequest(texts, source, target, FORMATS[tags], glossary=terms, formality=str(formality))
+        return TranslateRequest(texts, source, target, FORMATS[tags], glossary=terms, formality=formality)
 
     async def languages(self, request: Request) -> Response:
         """The source languages, or with type=target the target languages."""
