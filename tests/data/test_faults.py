@@ -13,18 +13,29 @@ BAD = [
     ("negation", ("I cannot come.", "Ich kann kommen."), ("en", "de")),
     ("negation", ("Je le sais.", "I do not know."), ("fr", "en")),
     ("negation", ("我不喜欢咖啡。", "I like coffee."), ("zh", "en")),
+    ("negation", ("I do not think that he is here.", "Je pense qu'il est là."), ("en", "fr")),
+    ("negation", ("I think that he is here.", "Je ne pense pas qu'il soit là."), ("en", "fr")),
     ("negation", ("She never eats meat.", "Ella siempre come carne."), ("en", "es")),
     ("copy", ("The old house is here.", "The old house ist here."), ("en", "de")),
     ("copy", ("老房子在这里", "老房子在这里"), ("zh", "en")),
     ("loop", ("He said so.", "Er er er er sagte es."), ("en", "de")),
     ("loop", ("Tom came.", "TomFolFolFolFol"), ("en", "de")),
     ("loop", ("Hello", "你好你好你好"), ("en", "zh")),
+    ("loop", ("I am here.", "我我我我在这里。"), ("en", "zh")),
+    ("negation", ("Go!", "别走！"), ("en", "zh")),
     ("script", ("Hello", "Привет"), ("en", "de")),
     ("script", ("Hello", "Hello there"), ("en", "zh")),
 ]
 GOOD = [
     ("numbers", ("It costs 3,277,917 euros.", "Es kostet 3.277.917 Euro."), ("en", "de")),
     ("negation", ("Are you coming or not?", "你来不来？不来吗？"), ("en", "zh")),
+    ("negation", ("You're welcome.", "不客气。"), ("en", "zh")),
+    ("negation", ("Ask whether that's right.", "问是否没错。"), ("en", "zh")),
+    ("negation", ("There is only one key.", "Il n'y a qu'une clé."), ("en", "fr")),
+    ("negation", ("She has only five euros.", "Elle n'a que cinq euros."), ("en", "fr")),
+    ("negation", ("Others see the difference.", "别人看到区别。"), ("en", "zh")),
+    ("negation", ("Don't go!", "别走！"), ("en", "zh")),
+    ("loop", ("Thanks", "谢谢"), ("en", "zh")),
     ("loop", ("See www.example.org", "Siehe www.example.org"), ("en", "de")),
     ("loop", ("bla bla bla bla", "bla bla bla bla"), ("en", "de")),
     ("copy", ("Internet", "Internet"), ("en", "de")),
@@ -63,7 +74,8 @@ def test_bundled_references_pass_every_check_as_translations(direction: tuple[st
     faults = []
     for name, sentences in bundled_sets(direction).items():
         for item in sentences:
-            facts = (item.references, item.names, None, name == "phrases")
+            facts = (item.references, item.names, None, item.is_phrase)
+            assert item.is_phrase == (name == "phrases")
             case = Case(item.source, item.references[0], direction, *facts)
             faults += [(check, item.source) for check, judge in CHECKS.items() if judge(case) is False]
     assert not faults

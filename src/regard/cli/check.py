@@ -53,12 +53,15 @@ def check(
     from regard.data.fields import PAIRS
     from regard.data.formats import describe_sources, read_examples
 
-    sources = [(name, make_source(name, columns)) for name in files or ()]
+    paths = [Path(name.partition(",")[0]) for name in files or ()]
+    bases = [path.name for path in paths]
+    names = [base if bases.count(base) == 1 else str(path) for base, path in zip(bases, paths, strict=True)]
+    sources = [(name, make_source(file, columns)) for name, file in zip(names, files or (), strict=True)]
     for line in describe_sources([item for _, item in sources], Path(), PAIRS):
         report(line)
     translator = model.load_translator(run)
     examples = (
-        (Path(name.partition(",")[0]).name, example)
+        (name, example)
         for name, item in sources
         for example in read_examples([item], Path(), PAIRS, require_target=False)
     )

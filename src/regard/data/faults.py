@@ -118,9 +118,10 @@ def ends_loops(case: Case) -> bool:
 
 
 def count_loops(text: str) -> int:
-    """How many parts of a text are repeated three times or more in a row: "er er er", "FolFolFol"; not "www"."""
+    """How many parts of a text are repeated three times or more in a row: "er er er", "FolFolFol"; not "www". A Chinese
+    character is as long as two letters."""
     found = (match for match in _REPEATED.finditer(f"{text} ") if any(map(str.isalpha, match[1])))
-    return sum(len(match[0]) >= (6 if len(set(match[1])) > 1 else 8) for match in found)
+    return sum(len(match[0]) + len(_HAN.findall(match[0])) >= (6 if len(set(match[1])) > 1 else 8) for match in found)
 
 
 def has_script(case: Case) -> bool | None:

@@ -46,11 +46,12 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence to translate; `references` and `names` as in `Case`."""
+    """A sentence to translate; `references`, `names` and `is_phrase` as in `Case`."""
 
     source: str
     references: tuple[str, ...] = ()
     names: tuple[tuple[str, ...], ...] | None = None
+    is_phrase: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def bundled_sets(direction: Direction) -> dict[str, list[Sentence]]:
         references.setdefault(row[source], []).append(row[target])
     return {
         "sentences": [parse_names(row[source], row[target]) for row in rows],
-        "phrases": [Sentence(text, tuple(dict.fromkeys(found)), ()) for text, found in references.items()],
+        "phrases": [Sentence(text, tuple(dict.fromkeys(found)), (), True) for text, found in references.items()],
     }
 
 
@@ -207,7 +208,7 @@ def check(
     sets = [(pair, name, found) for pair in directions for name, found in bundled_sets(pair).items()]
     own: dict[tuple[Direction, str], list[Sentence]] = {}
     for name, example in files:
-        pair = example_direction(example, directions)
+        pair = example_direction(model, example, directions)
         reference = (example["tgt"],) if example.get("tgt") else ()
         own.setdefault((pair, name), []).append(Sentence(example["src"], reference))
     sets += [(*key, found) for key, found in own.items()]
@@ -215,13 +216,22 @@ def check(
     if not sets:
         problem = "there are no bundled sentences in the languages of this run"
         raise UserError(problem, "add parallel text, e.g. test.src,test.tgt", code="no-data", where="FILE")
-    results, total = CheckResults(), sum(len(found) for _, _, found in sets)
+    results, done, rounds = CheckResults(), 0, 1
+    if heads and any(pairs.values()):
+        rounds += sum(count_heads(model.model).values())
+    total = sum(len(found) for _, _, found in sets) + rounds * sum(map(len, pairs.values()))
+
+    def count(number: int) -> None:
+        nonlocal done
+        done += number
+        if progress is not None:
+            progress(done, total)
+
     for direction, name, sentences in sets:
         results.sets.append(check_set(model, direction, name, sentences, options))
-        if progress is not None:
-            progress(sum(item.sentences for item in results.sets), total)
+        count(len(sentences))
     for direction, found in pairs.items():
-        results.pairs.extend(check_pairs(model, direction, found, heads) if found else [])
+        results.pairs.extend(check_pairs(model, direction, found, heads, count) if found else [])
     return results
 
 
@@ -241,10 +251,11 @@ def chosen_directions(model: "Translator", source: str | None, target: str | Non
     raise UserError("the run does not name its languages", remedy, code="missing-option", where="from")
 
 
-def example_direction(example: Example, directions: Sequence[Direction]) -> Direction:
+def example_direction(model: "Translator", example: Example, directions: Sequence[Direction]) -> Direction:
     """The direction of an example: the one it names, or the only one that is checked."""
     if example.get("from") and example.get("to"):
-        return example["from"], example["to"]
+        source, target = model.task.languages.choose(example["from"], example["to"])
+        return source or "", target or ""
     if len(directions) > 1:
         problem, remedy = "the languages of the file are not named", "set `--from` and `--to`"
         raise UserError(problem, remedy, code="missing-option", where="from")
@@ -269,7 +280,7 @@ def check_set(
             item.references,
             item.names,
             probabilities.get(number),
-            name == "phrases",
+            item.is_phrase,
         )
         for number, (item, output) in enumerate(zip(sentences, outputs, strict=True))
     ]
@@ -302,15 +313,21 @@ def forced_directions(model: "Translator", pair: Direction) -> list[Direction]:
 
 
 def check_pairs(
-    model: "Translator", direction: Direction, pairs: Sequence[MinimalPair], heads: bool
+    model: "Translator",
+    direction: Direction,
+    pairs: Sequence[MinimalPair],
+    heads: bool,
+    count: Callable[[int], None] = lambda number: None,
 ) -> Iterator[CheckedPairs]:
-    """The margins of minimal pairs by kind, and the head that decides each kind."""
+    """The margins of minimal pairs by kind, and the head that decides each kind; `count` is told the pairs done."""
     base = pair_margins(model, direction, pairs)
+    count(len(pairs))
     ablated: dict[tuple[str, int], np.ndarray] = {}
-    for name, count in count_heads(model.model).items() if heads else ():
-        for number in range(count):
+    for name, size in count_heads(model.model).items() if heads else ():
+        for number in range(size):
             with without(model.model, {name: [number]}, ()):
                 ablated[name, number] = pair_margins(model, direction, pairs)
+            count(len(pairs))
     for kind in dict.fromkeys(pair.kind for pair in pairs):
         rows = [number for number, pair in enumerate(pairs) if pair.kind == kind]
         judged = [
