@@ -1,6 +1,6 @@
 """Forms of address in translations of English sentences that say "you", and what `formality` costs elsewhere.
 
-    python -m benchmarks.formality DATA      DATA as in benchmarks/translator_data.py
+    python -m benchmarks.formality DATA [LANGUAGE ...]      DATA as in benchmarks/translator_data.py
 
 The sentences are the first of the held-out Tatoeba splits; news is newstest2013. The memory is off.
 """
@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.translator_data import CORPORA, GERMAN_NEWS, NEWS, Files, split_pairs
+
 from regard import Translator
 from regard.documents.address import FORMAL, INFORMAL, MIXED, form_of
 from regard.metrics.translation import bleu
@@ -40,13 +41,15 @@ def news(data: Path, language: str) -> list[tuple[str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    data, translator = parser.parse_args().data, Translator.load("translator", device="cpu")
+    parser.add_argument("languages", nargs="*", default=LANGUAGES)
+    given, translator = parser.parse_args(), Translator.load("translator", device="cpu")
+    data = given.data
 
     def translate(texts: list[str], language: str, formality: str) -> list[str]:
-        options = {"source": "en", "target": language, "memory": False, "formality": formality}
-        return [str(item["translation"]) for _, item in predict_texts(translator, texts, **options)]
+        found = predict_texts(translator, texts, "en", language, memory=False, formality=formality)
+        return [str(item["translation"]) for _, item in found]
 
-    for language in LANGUAGES:
+    for language in given.languages:
         texts, pairs = held_sentences(data, language), news(data, language)
         for formality in FORMALITIES:
             outputs = translate(texts, language, formality)

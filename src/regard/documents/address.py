@@ -53,18 +53,18 @@ def addresses(source: str) -> bool:
     return bool(you.search(source.lower())) and not others.search(source.lower())
 
 
-def is_wrong(form: str, wanted: str) -> bool:
-    """True if a sentence of this form has to be changed."""
-    return bool(wanted and form) and form != wanted
+def is_other(text: str, language: str | None, wanted: str, source: str) -> bool:
+    """True if a sentence shows another form of address than the wanted one; "" is any."""
+    return bool(wanted) and form_of(text, language, source) not in ("", wanted)
 
 
 def may_be_other(text: str, language: str | None, wanted: str, source: str, source_language: str | None) -> bool:
     """True if a known translation has another form than the wanted one. Spanish without a word of either form is taken
     as formal if its source addresses somebody: "¿Cómo está?"."""
-    form = form_of(text, language, source)
-    if not form and _TABLES.get(_code(language), {}).get("unmarked"):
-        form = FORMAL if addresses(source) or form_of(source, source_language) else ""
-    return is_wrong(form, wanted)
+    is_unmarked = _TABLES.get(_code(language), {}).get("unmarked") and not form_of(text, language, source)
+    if is_unmarked and (addresses(source) or form_of(source, source_language)):
+        return wanted == INFORMAL
+    return is_other(text, language, wanted, source)
 
 
 def swap_form(text: str, language: str | None, wanted: str) -> str | None:

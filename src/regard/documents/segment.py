@@ -51,6 +51,10 @@ class SegmentTranslation:
     remembered: bool = False
     confidence: float | None = None
 
+    def upper(self) -> "SegmentTranslation":
+        """The same in capitals."""
+        return replace(self, text=self.text.upper(), alternatives=tuple(map(str.upper, self.alternatives)))
+
 
 def join_steps(before: SegmentTranslation, after: SegmentTranslation) -> SegmentTranslation:
     """A translation through a pivot language, with links from the first to the last text."""

@@ -17,15 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from regard.documents.address import (
-    WANTED,
-    check_formality,
-    choose_form,
-    form_of,
-    is_wrong,
-    may_be_other,
-    swap_form,
-)
+from regard.documents.address import WANTED, check_formality, choose_form, is_other, may_be_other, swap_form
 from regard.documents.capitals import in_capitals, without_capitals
 from regard.documents.document import open_document
 from regard.documents.numbers import STAND_INS, mask_numbers, numbers_agree
@@ -227,7 +219,7 @@ class SegmentTask:
                 self._report([number], results, results[number], owners)
         for key in list(groups):
             if self.cache is not None and (cached := self.cache.get(self._key(target, key[0]))) is not None:
-                self._report(groups.pop(key), results, capitalise(cached) if key[3] else cached, owners)
+                self._report(groups.pop(key), results, cached.upper() if key[3] else cached, owners)
         examples = [self.example(segments[numbers[0]], target) for numbers in groups.values()]
         named = [  # the model writes lowercase, so nobody is told what it writes for capitals
             [owners[number] for number in numbers if owners[number] >= 0 and not key[3]]
@@ -235,7 +227,7 @@ class SegmentTask:
         ]
         translations = yield from self._decode(examples, named)
         for (key, numbers), translation in zip(groups.items(), translations, strict=True):
-            self._report(numbers, results, capitalise(translation) if key[3] else translation, owners)
+            self._report(numbers, results, translation.upper() if key[3] else translation, owners)
             if self.cache is not None:
                 name = self._key(target, segments[numbers[0]].text)
                 self.cache.put(name, replace(translation, prediction=None))
@@ -340,8 +332,8 @@ class SegmentTask:
 
     def has_form(self, example: Example, translation: str) -> bool:
         """True if a translation has the wanted form of address, or none, or if its beginning is given."""
-        form = form_of(translation, self._target(example), str(example["src"])) if WANTED[self.formality] else ""
-        return bool(example.get("prefix")) or not is_wrong(form, WANTED[self.formality])
+        wanted, target = WANTED[self.formality], self._target(example)
+        return bool(example.get("prefix")) or not is_other(translation, target, wanted, str(example["src"]))
 
     def is_right(self, example: Example, translation: str) -> bool:
         """True if a translation will not be searched again."""
@@ -431,12 +423,6 @@ def lost_words(text: str, translation: SegmentTranslation) -> int:
     words = [match.span() for match in WORD.finditer(text) if match[0][0].isalpha()]
     read = [link[:2] for link in translation.links if is_word(translation.text[link[2] : link[3]])]
     return sum(not any(first < end and start < last for first, last in read) for start, end in words)
-
-
-def capitalise(translation: SegmentTranslation) -> SegmentTranslation:
-    """A translation in capitals."""
-    alternatives = tuple(map(str.upper, translation.alternatives))
-    return replace(translation, text=translation.text.upper(), alternatives=alternatives)
 
 
 def copy_links(text: str) -> tuple[Link, ...]:
