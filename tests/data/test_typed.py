@@ -165,7 +165,8 @@ TWICE = "<tu><tuv xml:lang='en-US'><seg>a</seg></tuv>" + 2 * "<tuv xml:lang='fr'
 XLIFF = """<xliff version="1.2" xmlns="urn:x"><file source-language="en" target-language="de"><body>
 <trans-unit id="1"><source>A <g id="1">b</g><x id="2"/></source><target>A <g id="1">B</g></target>
   <alt-trans><source>other</source><target>andere</target></alt-trans></trans-unit>
-<trans-unit id="2"><source>not yet</source></trans-unit></body></file></xliff>"""
+<trans-unit id="2"><source>not yet</source></trans-unit>
+<trans-unit id="3"><source>copied</source><target state="new">copied</target></trans-unit></body></file></xliff>"""
 XLIFF2 = """<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="1"><segment>
 <source>One <pc id="1">two</pc><ph id="2"/></source><target>Eins zwei</target></segment>
 <ignorable><source> </source></ignorable></unit></file></xliff>"""
