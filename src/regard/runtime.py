@@ -9,16 +9,18 @@ import os
 import random
 import subprocess
 import sys
+import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.distributed import TCPStore, distributed_c10d  # type: ignore[attr-defined]
+from torch.distributed import Store, TCPStore, distributed_c10d  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
@@ -33,6 +35,7 @@ Parallel = Literal["auto", "replicate", "shard", "hybrid"]
 # The other ranks wait for rank 0 while it prepares the data, so a collective may take long. A dead worker is noticed at
 # once, by its closed connection or by torchrun; a hung one in training after `runtime.timeout`.
 PREPARATION_TIMEOUT = timedelta(hours=12)
+POLL_SECONDS = 0.1
 
 # Virtual machines may report bf16 instructions that they do not have: the first bf16 product then kills the process.
 _BF16_PROBE = """
@@ -145,12 +148,15 @@ def mark_final() -> None:
         store.set(_FINAL, "1")
 
 
-def is_final() -> bool:
-    """True if torchrun restarted this process although no restart can help: an earlier attempt called `mark_final`."""
-    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+def is_final(wait: float = 0.0) -> bool:
+    """True if a process of this command called `mark_final`, before a restart or in the next `wait` seconds: then no
+    restart can help."""
+    if (store := _agent_store()) is None:
         return False
-    store = _agent_store()
-    return store is not None and store.check([_FINAL])
+    end = time.monotonic() + wait
+    while not (final := store.check([_FINAL])) and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    return bool(final)
 
 
 def _agent_store() -> TCPStore | None:
@@ -260,11 +266,7 @@ def _probe_bf16() -> None:
 
 
 def _join(rank: int, size: int, device: torch.device) -> None:
-    """Join the process group; CPU tensors use gloo also with GPUs, so that small collectives do not wait for a GPU.
-
-    The agent of torchrun keeps one key-value store over all restarts. Restarted workers would read the addresses of
-    dead workers from it and wait for ever, so every attempt uses its own prefix.
-    """
+    """Join the process group; CPU tensors use gloo also with GPUs, so that small collectives do not wait for a GPU."""
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing or not 0 <= rank < size:
         raise UserError(
@@ -274,12 +276,34 @@ def _join(rank: int, size: int, device: torch.device) -> None:
             code="invalid-environment",
             where=", ".join(missing) or "RANK",
         )
-    attempt = f"{os.environ.get('TORCHELASTIC_RUN_ID', 'run')}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     store, _, _ = next(rendezvous("env://", rank, size, timeout=PREPARATION_TIMEOUT))
     dist.init_process_group(
         backend="cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
-        store=PrefixStore(f"regard/{attempt}", store),
+        store=PrefixStore(f"regard/{agree_on_attempt(store, rank, size)}", store),
         rank=rank,
         world_size=size,
         timeout=PREPARATION_TIMEOUT,
     )
+
+
+def agree_on_attempt(store: Store, rank: int, size: int) -> str:
+    """A name for this start of all processes, so that none reads the addresses of dead processes and waits for ever.
+
+    torchrun's agents keep one store over all restarts, and each of them counts only its own restarts. So rank 0 writes
+    a new name, the others answer to it, and rank 0 confirms their answers. A process whose answer is not confirmed has
+    read the name of an earlier start, and waits for the next one.
+    """
+    own = uuid4().hex
+    if rank == 0:
+        store.set("regard/attempt", own)
+        answers = [store.get(f"regard/{own}/{other}").decode() for other in range(1, size)]
+        store.set(f"regard/{own}/confirmed", " ".join(answers))
+        return own
+    while True:
+        name = store.get("regard/attempt").decode()
+        confirmed = f"regard/{name}/confirmed"
+        store.set(f"regard/{name}/{rank}", own)
+        while store.get("regard/attempt").decode() == name:
+            if store.check([confirmed]) and own in store.get(confirmed).decode().split():
+                return name
+            time.sleep(POLL_SECONDS)

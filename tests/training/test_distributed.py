@@ -10,7 +10,7 @@ from tests.training.toy import cpu_world
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from regard.errors import UserError
-from regard.runtime import RuntimeSettings, limit_waiting, open_world
+from regard.runtime import RuntimeSettings, close_world, limit_waiting, open_world
 from regard.training.distributed import all_reduce_max, peer_errors
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:544] Connection closed by peer [127.0.0.1]:1718"
@@ -51,3 +51,17 @@ def wait_for_a_hung_rank() -> None:
 @pytest.mark.skipif(not dist.is_gloo_available(), reason="needs gloo")
 def test_a_hung_rank_ends_the_others_after_the_timeout() -> None:
     run_ranks(2, wait_for_a_hung_rank)
+
+
+def join_again(times: int) -> None:
+    """Join the processes several times, as if torchrun's agents had counted different numbers of restarts."""
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = os.environ["RANK"]
+    for number in range(times):
+        world = open_world(RuntimeSettings(device="cpu"))
+        assert all_reduce_max(number * world.rank, world) == 2 * number
+        close_world()
+
+
+@pytest.mark.skipif(not dist.is_gloo_available(), reason="needs gloo")
+def test_restarted_processes_find_each_other_in_a_store_that_is_not_new() -> None:
+    run_ranks(3, join_again, 3)
