@@ -111,16 +111,6 @@ def test_an_error_is_printed_if_no_file_can_be_opened(
     assert match and match[1] == "machine-error" and "too many files␛" in errors and "close some" in errors
 
 
-def test_only_a_lost_process_is_reported_by_every_process(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RANK", "1")
-    print_error(UserError("the same everywhere", code="missing-file"))
-    assert capsys.readouterr().err == ""
-    print_error(UserError("rank 0 is gone", code="lost-process"))
-    assert "rank 0 is gone" in capsys.readouterr().err
-
-
 def test_escapes_in_the_name_of_a_folder_do_not_reach_the_terminal(recipe: Path, tmp_path: Path) -> None:
     folder = tmp_path / "\x1b[31mred\x9b"
     result = regard("train", recipe, "training.max_steps=1", "--folder", folder, terminal=True)

@@ -14,13 +14,14 @@ from safetensors import safe_open
 from tests.cli.command import fails, regard
 from tests.tiny import train_sentences, translate_words, write_recipe
 from tests.training.ranks import run_ranks
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from regard import work
 from regard.engines import stepper_engine
 from regard.errors import UserError
 from regard.run import embedding, scoring
 from regard.run.run import Run
-from regard.runtime import RuntimeSettings, open_world
+from regard.runtime import RuntimeSettings, is_final, open_world
 from regard.tasks import encoders
 from regard.training.distributed import Ranks
 from regard.work import Work, compute_all, recall_all
@@ -154,6 +155,24 @@ def test_stdin_and_other_engines_need_one_process(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("regard.cli.options.WeightOptions.join_processes", lambda self: None)
     monkeypatch.setattr("regard.run.model.open_world", lambda settings, alone: one_world(settings))
     assert "--input" in fails("translate", trained, stdin="one\n").err
+
+
+def fail(folder: str, *, first: int) -> None:
+    """Run a command as a rank, with a missing recipe from rank `first` on; leave a file with what it printed."""
+    rank = int(os.environ["RANK"])
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    if rank >= first:
+        (Path(folder) / f"rank-{rank}").write_text(regard("train", "missing.toml").err)
+        store.set(f"printed {rank}", "")
+    store.wait(["printed 1"])
+    assert is_final(), "a restarted process ends at once"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_error_is_printed_by_one_process_even_if_only_that_has_it(tmp_path: Path, first: int) -> None:
+    run_ranks(2, partial(fail, str(tmp_path), first=first))
+    errors = "".join(path.read_text() for path in tmp_path.glob("rank-*"))
+    assert errors.count("missing.toml") == 1 and errors.startswith("error [missing-file]")
 
 
 def one_world(settings: object) -> object:

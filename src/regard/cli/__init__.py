@@ -13,6 +13,9 @@ from pathlib import Path
 from regard.cli.shell import FAILED, INTERRUPTED
 from regard.errors import UserError
 
+WAIT_SECONDS = 5.0
+"""How long a process of torchrun waits for the first one to print an error that both may have."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
@@ -54,19 +57,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     """Print a UserError or an error of the machine; raise any other."""
-    from regard.cli.screen import LOST_PROCESS, explain, print_error
+    from regard.cli.screen import explain, print_error
 
     explained = error if isinstance(error, UserError) else explain(error)
     if explained is None:
         raise error
-    if explained.code == LOST_PROCESS:  # torchrun ends the other processes; this one has yet to say why
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    elif error is explained and "TORCHELASTIC_RUN_ID" in os.environ:  # a restart cannot mend it
-        from regard.runtime import mark_final
-
-        mark_final()
-    print_error(explained)
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _explain_once(explained, final=error is explained and explained.code != "lost-process")
+    else:
+        print_error(explained)
     return FAILED
+
+
+def _explain_once(error: UserError, final: bool) -> None:
+    """Print an error of a process of torchrun. No restart can mend a `final` one, and all processes may have it: then
+    the first of them prints it."""
+    from regard.cli.screen import is_main, print_error
+    from regard.runtime import is_final, mark_final
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends all processes as soon as one has failed
+    try:
+        if not final:
+            print_error(error)
+        elif is_main() or not is_final(wait=WAIT_SECONDS):
+            print_error(error)
+            mark_final()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _flushed(status: int) -> int:

@@ -38,8 +38,6 @@ NO_MEMORY = re.compile(
 """Texts of torch, Python and the loader of libraries."""
 OS_ERROR = re.compile(r"\(os error (\d+)\)")
 """The number of an error of the operating system in the errors of libraries written in Rust."""
-LOST_PROCESS = "lost-process"
-"""Code of the error that every process prints; all others are the same in every process."""
 
 
 def report(text: str = "") -> None:
@@ -84,12 +82,11 @@ def _finite(value: object) -> object:
 
 def print_error(error: UserError) -> None:
     """Print an error and its remedy on stderr."""
-    if is_main() or error.code == LOST_PROCESS:
-        try:
-            _print_error(error)
-        except (OSError, ImportError):  # stderr is gone, or no more files can be opened
-            with suppress(OSError):
-                print(f"error [{error.code}]: {error}".translate(CONTROL), file=sys.stderr, flush=True)
+    try:
+        _print_error(error)
+    except (OSError, ImportError):  # stderr is gone, or no more files can be opened
+        with suppress(OSError):
+            print(f"error [{error.code}]: {error}".translate(CONTROL), file=sys.stderr, flush=True)
 
 
 def _print_error(error: UserError) -> None:
