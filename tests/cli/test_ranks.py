@@ -23,6 +23,7 @@ from regard.run import embedding, scoring
 from regard.run.run import Run
 from regard.runtime import RuntimeSettings, is_final, open_world
 from regard.tasks import encoders
+from regard.training.checkpoint import read_weights
 from regard.training.distributed import Ranks
 from regard.work import Work, compute_all, recall_all
 
@@ -248,6 +249,17 @@ def test_other_commands_use_a_run_of_sharded_training(tmp_path: Path) -> None:
     ]
     assert translations[0] == translations[1] and translations[0].count("\n") == 2
     assert regard("translate", tmp_path / "small", "--device", "cpu", stdin="one\n").status == 0
+
+
+def test_a_sharded_recurrent_language_model_has_the_weights_of_a_replicated_one(tmp_path: Path) -> None:
+    """Its first state is made outside the forward pass, when each process has only a part of the weights."""
+    steps = {"training.max_steps": 2, "training.validate_every": 2, "training.warmup": 1}
+    recipe = write_recipe(tmp_path, "language", "lstm", steps)
+    for parallel in ("replicate", "shard"):
+        given = [f"runtime.parallel={parallel}", "--folder", str(tmp_path / parallel)]
+        run_ranks(2, command, "train", str(recipe), *given)
+    one, other = (read_weights(tmp_path / name / "checkpoints" / "step-00000002") for name in ("replicate", "shard"))
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_no_file_of_a_run_is_a_pickle(trained: Path) -> None:

@@ -70,7 +70,8 @@ class BidirectionalLanguageModel(StatefulLanguageModel):
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Zeros (B, L, D), of the forward language model."""
         s, like = self.settings, self.embedding.weight
-        return {name: like.new_zeros(batch_size, s.layers, s.d_model) for name in ("h", "c")}
+        shape = batch_size, s.layers, s.d_model
+        return {name: torch.zeros(shape, dtype=like.dtype, device=like.device) for name in ("h", "c")}
 
     def forward(
         self, ids: Tensor, state: RecurrentState | None = None, following: Tensor | None = None

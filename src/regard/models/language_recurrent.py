@@ -168,7 +168,8 @@ class RecurrentReader(nn.Module):
     def initial_state(self, batch_size: int) -> RecurrentState:
         """Zeros (B, L, D)."""
         s, like = self.settings, self.embedding.weight
-        return {name: like.new_zeros(batch_size, s.layers, s.d_model) for name in STATE_NAMES[s.kind]}
+        shape = batch_size, s.layers, s.d_model
+        return {name: torch.zeros(shape, dtype=like.dtype, device=like.device) for name in STATE_NAMES[s.kind]}
 
     def read(self, ids: Tensor, state: RecurrentState | None = None) -> tuple[list[Tensor], RecurrentState]:
         """ids (B, T) -> the embeddings (B, T, E) and the output of each layer (B, T, D); the state after it, without a
