@@ -108,6 +108,15 @@ def test_a_lost_shard_is_damage_and_an_older_checkpoint_is_used(tmp_path: Path) 
     (newest / shard).unlink()
     found, problems = checkpoints.newest_undamaged()
     assert found is not None and found.name == "step-00000005" and shard in problems[0]
+    (found / "model.safetensors").unlink()
+    run_ranks(2, find_only_damage, str(tmp_path))
+
+
+def find_only_damage(folder: str) -> None:
+    """Every rank has the error of rank 0, not one of a lost process."""
+    with pytest.raises(UserError) as error:
+        train_until(folder, 15, "shard")
+    assert error.value.code == "damaged-file"
 
 
 def test_parallel_is_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,17 +70,17 @@ def _failed(error: Exception) -> int:
 
 
 def _explain_once(error: UserError, final: bool) -> None:
-    """Print an error of a process of torchrun. No restart can mend a `final` one, and all processes may have it: then
-    the first of them prints it."""
+    """Print an error of a process of torchrun, unless another one explains the end of all. No restart can mend a
+    `final` error, and all processes may have it: then the first of them prints it."""
     from regard.cli.screen import is_main, print_error
     from regard.runtime import is_final, mark_final
 
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun ends all processes as soon as one has failed
     try:
-        if not final:
-            print_error(error)
-        elif is_main() or not is_final(wait=WAIT_SECONDS):
-            print_error(error)
+        if not (final and is_main()) and is_final(wait=WAIT_SECONDS if final else WAIT_SECONDS / 5):
+            return
+        print_error(error)
+        if final:
             mark_final()
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -12,7 +12,14 @@ from regard.run_files import STATE
 from regard.runtime import World
 from regard.training.averaging import Ema
 from regard.training.checkpoint import Checkpoints, read_progress, read_training, read_weights, step_of
-from regard.training.distributed import all_reduce_max, broadcast_from_rank0, gather_to_rank0, unwrap, with_own_group
+from regard.training.distributed import (
+    all_reduce_max,
+    broadcast_from_rank0,
+    gather_to_rank0,
+    together,
+    unwrap,
+    with_own_group,
+)
 from regard.training.optimizer import build_optimizer
 from regard.training.progress import LogAccumulator, TrainingProgress
 from regard.training.settings import TrainingSettings
@@ -123,17 +130,22 @@ class TrainingState:
 
     def resume(self, checkpoints: Checkpoints) -> list[str]:
         """Load the newest undamaged checkpoint, if there is one; return notes for the user."""
-        path, problems = checkpoints.newest_undamaged() if self.world.is_main else (None, [])
-        if self.world.is_main:
-            if path is None and problems:
-                problem = f"every checkpoint in {checkpoints.folder} is damaged: {problems[0]}"
-                raise UserError(problem, "start a new run", code="damaged-file", where=checkpoints.folder)
-            checkpoints.set_aside_after(step_of(path) if path else 0)
-        path = broadcast_from_rank0(path, self.world)
+        path, problems = broadcast_from_rank0(together(partial(self._find, checkpoints), self.world), self.world)
         if path is None:
             return []
         notes = self._load(path)
         return [f"{problem}; training resumes from {path.name}" for problem in problems] + notes
+
+    def _find(self, checkpoints: Checkpoints) -> tuple[Path | None, list[str]]:
+        """On rank 0 the newest undamaged checkpoint and the damage of newer ones, which are set aside."""
+        if not self.world.is_main:
+            return None, []
+        path, problems = checkpoints.newest_undamaged()
+        if path is None and problems:
+            problem = f"every checkpoint in {checkpoints.folder} is damaged: {problems[0]}"
+            raise UserError(problem, "start a new run", code="damaged-file", where=checkpoints.folder)
+        checkpoints.set_aside_after(step_of(path) if path else 0)
+        return path, problems
 
     def _load(self, path: Path) -> list[str]:
         parameters = dict(self.model.named_parameters())
