@@ -280,6 +280,30 @@ def set_bytes(name: str, value: bytes) -> Callable[[Path], None]:
     return change
 
 
+def set_both(name: str, value: bytes) -> Callable[[Path], None]:
+    """Change a flag of encoder and decoder."""
+
+    def change(folder: Path) -> None:
+        for stack in ("encoder", "decoder"):
+            set_bytes(f"{stack}/{name}", value)(folder)
+
+    return change
+
+
+def insert_tensor(name: str, shape: Sequence[int], kind: int, content: bytes) -> Callable[[Path], None]:
+    """Add a tensor as the first one."""
+
+    def change(folder: Path) -> None:
+        data = (folder / "model.bin").read_bytes()
+        place = 4 + 2 + struct.unpack_from("<H", data, 4)[0] + 4
+        (count,) = struct.unpack_from("<I", data, place)
+        sizes = struct.pack(f"<B{len(shape)}IBI", len(shape), *shape, kind, len(content))
+        added = struct.pack("<H", len(name) + 1) + name.encode() + b"\0" + sizes + content
+        (folder / "model.bin").write_bytes(data[:place] + struct.pack("<I", count + 1) + added + data[place + 4 :])
+
+    return change
+
+
 def config(**values: object) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         path = folder / "config.json"
@@ -292,6 +316,11 @@ def config(**values: object) -> Callable[[Path], None]:
     ("change", "code"),
     [
         (set_bytes("encoder/activation", b"\x04"), "unsupported"),
+        (set_both("activation", b"\xff"), "unsupported"),
+        (set_both("num_heads", b"\x00"), "damaged-file"),
+        (insert_tensor("decoder/embeddings/weight_scale", [3], 0, bytes(12)), "damaged-file"),
+        (insert_tensor("decoder/other/weight", [2, 0], 0, b""), "damaged-file"),
+        (insert_tensor("decoder/other/weight", [2], 1, b"ab"), "damaged-file"),
         (set_bytes("decoder/alibi", b"\x01"), "unsupported"),
         (set_bytes("encoder/pre_norm", b"\x00"), "unsupported"),
         (rename_tensor("ffn/linear_0/bias", "ffn/linear_9/bias"), "unsupported"),

@@ -41,12 +41,12 @@ class ModelFile:
     tensors: Tensors
     flags: Tensors
 
-    def pop(self, name: str, default: float) -> float:
-        """Remove a number that encoder and decoder must have in common."""
+    def pop(self, name: str, default: int) -> int:
+        """Remove a whole number from 0 that encoder and decoder must have in common."""
         values = [self.flags.pop(f"{stack}/{name}", torch.tensor(default)).item() for stack in ("encoder", "decoder")]
-        if values[0] != values[1]:
+        if values[0] != values[1] or values[0] < 0 or values[0] % 1:
             raise self.unsupported(f"{name} is {values[0]} in the encoder and {values[1]} in the decoder", name)
-        return float(values[0])
+        return int(values[0])
 
     def pop_tensor(self, name: str) -> Tensor:
         """Remove a tensor that is there, checked."""
@@ -103,7 +103,7 @@ def parse(data: bytes) -> tuple[int, str, Tensors]:
         name, shape = take_name(), [take("I") for _ in range(take("B"))]
         kind, size = take("B"), take("I")
         dtype = np.dtype(TYPES[kind])
-        if math.prod(shape) * dtype.itemsize != size or place + size > len(data):
+        if 0 in shape or math.prod(shape) * dtype.itemsize != size or place + size > len(data):
             raise ValueError(f"{name} has shape {shape} and {size} bytes")
         array, place = np.frombuffer(data, dtype, math.prod(shape), place), place + size
         if kind == BFLOAT16:  # the upper half of a float32
@@ -112,6 +112,11 @@ def parse(data: bytes) -> tuple[int, str, Tensors]:
     aliases = [(take_name(), take_name()) for _ in range(take("I"))]
     for name in [name for name in values if name.endswith("_scale") and name.removesuffix("_scale") in values]:
         base, scale = name.removesuffix("_scale"), values.pop(name).float()
+        if not values[base].dim() or scale.numel() not in (1, len(values[base])):
+            raise ValueError(f"{name} has {scale.numel()} values, {base} has shape {[*values[base].shape]}")
         values[base] = values[base].float() / scale.view(-1, *[1] * (values[base].dim() - 1))
+    for name, tensor in values.items():
+        if tensor.dim() and not tensor.is_floating_point():
+            raise ValueError(f"{name} has whole numbers and no {name}_scale")
     values = {name: tensor.float() if tensor.dim() else tensor for name, tensor in values.items()}
     return version, architecture, values | {name: values[other] for name, other in aliases}

@@ -165,7 +165,7 @@ def read_settings(file: ModelFile, config: Config) -> TransformerSettings:
     """The settings of the model without `tie` and output bias, which depend on the weights."""
     tensors, path = file.tensors, file.path
     folders.require_weights([name for name in (SRC, TGT, OUT) if name not in tensors], path)
-    width, activation = tensors[TGT].shape[-1], int(file.pop("activation", 0))
+    width, activation = tensors[TGT].shape[-1], file.pop("activation", 0)
     if activation >= len(ACTIVATIONS):
         raise file.unsupported(f"its activation has number {activation}, not one of {', '.join(ACTIVATIONS)}", "ffn")
     epsilon = folders.read_value(config, "layer_norm_epsilon", float, EPSILON, path.with_name(folders.CONFIG))
@@ -173,7 +173,7 @@ def read_settings(file: ModelFile, config: Config) -> TransformerSettings:
         raise file.unsupported(f"layer_norm_epsilon = {epsilon} is not {EPSILON}", "layer_norm_epsilon")
     shape = {
         "d_model": width,
-        "num_heads": int(file.pop("num_heads", 8)),
+        "num_heads": file.pop("num_heads", 8),
         "d_ff": len(tensors.get("encoder/layer_0/ffn/linear_0/weight", ())),
     }
     for stack in ("encoder", "decoder"):
