@@ -26,6 +26,7 @@ from regard.run.run import Run
 from regard.run.train import train
 from regard.tasks.registry import load_recipe
 from regard.text.symbols import PAD
+from regard.training.log import Logs
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "é", "字"]
 
@@ -149,6 +150,17 @@ def test_remote_files_are_cut_and_read_by_several_processes(recipe: Path, tmp_pa
     local, remote = (prepare(tmp_path / name, tmp_path / name[:-5], 5) for name in ("small.toml", "remote.toml"))
     assert len(load_plan(tmp_path / "remote")[1].slices) > 5
     assert rows(remote) == rows(local)
+
+
+def test_validation_pairs_in_the_training_data_are_reported_once(recipe: Path, tmp_path: Path) -> None:
+    lines = (tmp_path / "a.tsv").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "valid.tsv").write_text(f"{lines[0]}\n{lines[1]}\nnew\tNEW\n", encoding="utf-8")
+    reports: list[str] = []
+    prepare_parts(load(recipe), tmp_path / "run", 3, report=reports.append)
+    assert [line for line in reports if "2 of 3 distinct examples of valid (66.7%) occur in train" in line]
+    reports.clear()
+    train(load(recipe), tmp_path / "run", report=reports.append, log=Logs())
+    assert not [line for line in reports if "occur in train" in line]
 
 
 def test_without_removal_of_duplicates(recipe: Path, tmp_path: Path) -> None:

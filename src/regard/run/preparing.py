@@ -8,10 +8,12 @@ not finished, another one does.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from importlib import import_module
 from json import dumps
 from pathlib import Path
+from threading import Thread
 
 from regard.data.accounts import collect_accounts, record_account
 from regard.data.digests import Digests
@@ -24,11 +26,13 @@ from regard.messages import Message
 from regard.processes import Ended, count_workers, run_each
 from regard.recipe import Recipe
 from regard.run.run import Run
-from regard.run.train import open_folder
+from regard.run.train import open_folder, report_advice
 from regard.run_files import ACCOUNTS, STORES
 from regard.tasks.base import Report
+from regard.tasks.checks import overlap_warnings
 from regard.tasks.defaults import take_defaults
 from regard.tasks.operations import refuse_dropout
+from regard.training.advice import Advice
 
 CONNECT_SECONDS = 30
 Progress = Callable[[str, int, int], None]
@@ -75,12 +79,16 @@ def prepare_parts(
             do_item(corpus, plan, PARTS, number)
             progress(TITLES[PARTS], done, len(numbers))
         return {"run": str(folder), "parts": len(numbers), "pairs": None}
-    with open_folder(recipe, folder, resume, report) as run, collect_accounts(report) as accounts:
-        run.prepare(report)
+    with open_folder(recipe, folder, resume, report) as run:
+        with collect_accounts(None if part is None else report):  # all parts: reported at the end
+            run.prepare(report)
         corpus, plan = write_plan(run, parts)
         report(Message("plan: {parts:,} parts", parts=len(plan.slices)))
         if part == 0:
             return {"run": str(folder), "parts": len(plan.slices), "pairs": None}
+        warnings: list[Advice] = []
+        compare = Thread(target=compare_splits, args=(run, warnings), daemon=True)  # while other processes work
+        compare.start()
         for step, total in steps(corpus, plan).items():
             function = partial(work, run.folder.absolute(), plan.inputs, parts, step)
             items = range(total)
@@ -88,11 +96,20 @@ def prepare_parts(
             for finished, _ in enumerate(engine, 1):
                 progress(TITLES[step], finished, total)
             remove_leftovers(corpus.folder / step)
-        for account in merge(corpus, plan):
-            record_account(account)
-        train, _ = run.open_stores(report)
+        compare.join()
+        with collect_accounts(report) as accounts:
+            for account in merge(corpus, plan):
+                record_account(account)
+            train, _ = run.open_stores(report)
         write_json(run.folder / ACCOUNTS, {source: vars(account) for source, account in accounts.items()})
+        report_advice(warnings, report)
         return {"run": str(folder), "parts": len(plan.slices), "pairs": len(train)}
+
+
+def compare_splits(run: Run, warnings: list[Advice]) -> None:
+    """Add warnings that examples of valid or test are in train; a file that cannot be read is an error of its part."""
+    with suppress(UserError):
+        warnings += overlap_warnings(run.recipe, run.task.checks)
 
 
 def check_recipe(recipe: Recipe) -> None:

@@ -191,20 +191,22 @@ def overlap_warnings(recipe: Recipe, checks: DoctorHooks[T, D]) -> list[Advice]:
             keys[split] = {hash(key) for example in examples if (key := checks.overlap_key(fields, example))}
         except UserError as error:  # training does not need the test data, and they may come later
             warnings.append(Advice(error.problem, error.remedy))
-    found: dict[str, set[int]] = {split: set() for split, known in keys.items() if known}
-    for example in read_split(data, fields, "train") if found else ():
-        number = hash(checks.overlap_key(fields, example))
-        for split in found:
-            found[split] |= {number} & keys[split]
-    for split, common in found.items():
-        shown = {"count": len(common), "total": len(keys[split]), "share": len(common) / len(keys[split])}
-        problem = Message(
-            "{count:,} of {total:,} distinct examples of {split} ({share:.1%}) occur in train{first}",
-            split=split,
-            first="",
-            **shown,
-        )
-        warnings += [Advice(problem, Message("remove them from the training files"))] if common else []
+    held = set[int]().union(*keys.values())
+    if not data.held_out:  # each pair once, however often it is repeated
+        data = data.model_copy(update={"train": [item.model_copy(update={"repeat": None}) for item in data.train]})
+    train = read_split(data, fields, "train") if held else ()
+    found = {number for example in train if (number := hash(checks.overlap_key(fields, example))) in held}
+    for split, known in keys.items():
+        if common := found & known:
+            problem = Message(
+                "{count:,} of {total:,} distinct examples of {split} ({share:.1%}) occur in train{first}",
+                split=split,
+                first="",
+                count=len(common),
+                total=len(known),
+                share=len(common) / len(known),
+            )
+            warnings.append(Advice(problem, Message("remove them from the training files")))
     return warnings
 
 
