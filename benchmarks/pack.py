@@ -20,6 +20,8 @@ FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 28}]
 
 def pack(folder: Path, paths: Sequence[Path], size: int) -> int:
     """Write the pieces; return their number."""
+    if outside := [str(path) for path in paths if path.is_absolute() or ".." in path.parts]:
+        raise SystemExit(f"{outside[0]} cannot be unpacked at its place: name paths below the current folder")
     files = sorted(file for path in paths for file in (path, *path.rglob("*")) if file.is_file())
     packed = io.BytesIO()
     with lzma.open(packed, "wb", filters=FILTERS) as stream, tarfile.open(fileobj=stream, mode="w|") as archive:

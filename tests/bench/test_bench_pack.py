@@ -21,5 +21,8 @@ def test_files_come_back_from_pieces_of_bounded_size(tmp_path: Path, monkeypatch
     assert Path("data/a.bin").read_bytes() == noise
     assert Path("data/runs/b.txt").read_text(encoding="utf-8") == "Grüße\n"
     Path("pieces/2/archive").unlink()
+    for outside in (tmp_path / "data", Path("../data")):
+        with pytest.raises(SystemExit, match="below the current folder"):
+            pack(Path("other"), [outside], 1024)
     with pytest.raises(SystemExit, match="missing"):
         unpack(Path("pieces"))
