@@ -8,22 +8,42 @@
 #   benchmarks/translator_stages.sh teacher       GPU: train the teacher                              -> $RUNS/translator-general-teacher
 #   benchmarks/translator_stages.sh distill       GPU: translate with the teacher                     -> $FOLDER/distilled
 #   benchmarks/translator_stages.sh student       GPU: train the student, store it in 8 bits          -> $RUNS/general
+#   benchmarks/translator_stages.sh gpu           unpack, teacher, distill and student one by one; both models in 8 bits,
+#                                                 as pieces of at most 15 MiB                         -> $RESULTS
 #   benchmarks/translator_stages.sh search        GPU: short trainings of students of equal size      -> $RUNS/search-*
 #   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
 #   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
 #
 # distill translates LIMIT sentences per direction, English sentences into all languages, and everyday and Parliament
 # sentences into Chinese, in PROCESSES processes on one GPU. Seeds are those of the recipes. SETTINGS are settings for
-# all trainings, e.g. SETTINGS="training.max_steps=12000" for a slower GPU. Paths are relative to this project.
+# all trainings, TEACHER and STUDENT for one, e.g. TEACHER="training.max_steps=12000" for a slower GPU. With UNTIL
+# (seconds since 1970), the student takes STEPS_PER_SECOND for the time that is left then instead of its recipe's steps.
+# Paths are relative to this project.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FOLDER=${FOLDER:-data/translator} RUNS=${RUNS:-runs} PACK=${PACK:-build/pack} DRY=${DRY:-build/dry}
-export PYTHON=${PYTHON:-python} LIMIT=${LIMIT:-220000} PROCESSES=${PROCESSES:-6} SETTINGS=${SETTINGS:-}
-export PIECE_MIB=${PIECE_MIB:-28} READ=${READ:-} SEARCH_STEPS=${SEARCH_STEPS:-2500} SEARCH=${SEARCH:-tatoeba written game guides}
+export RESULTS=${RESULTS:-build/results} PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-220000} PROCESSES=${PROCESSES:-6}
+export SETTINGS=${SETTINGS:-} TEACHER=${TEACHER:-} STUDENT=${STUDENT:-} UNTIL=${UNTIL:-}
+export PIECE_MIB=${PIECE_MIB:-24} READ=${READ:-} SEARCH_STEPS=${SEARCH_STEPS:-2500} SEARCH=${SEARCH:-tatoeba written game guides}
+export STEPS_PER_SECOND=${STEPS_PER_SECOND:-50} MIN_STEPS=${MIN_STEPS:-4000}
+export PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH}
 SHAPES=${SHAPES:-"6+2,15000,1024 8+2,15000,672 12+1,15000,400 6+2,12000,1216 6+2,20000,712"} # layers, vocabulary, d_ff
-JOBS=${JOBS:-"en-zh en-de en-fr en-es zh-en de-en fr-en es-en europarl-zh tatoeba-zh mono-zh mono-de mono-fr mono-es"}
-regard() { "$PYTHON" -m regard "$@"; }
+JOBS=${JOBS:-"mono-zh europarl-zh tatoeba-zh mono-de mono-fr mono-es en-zh en-de en-fr en-es zh-en de-en fr-en es-en"}
 vocabulary=$RUNS/translator-general-vocabulary teacher=$RUNS/translator-general-teacher
+STARTING=90 # seconds of the student that are no steps: compiling, validating, packing
+
+regard() { "$PYTHON" -m regard "$@"; }
+
+prepare() { # recipe, folder, settings: tokenise in all cores; training by itself would use one to read
+    [ -e "$2/metrics.jsonl" ] || regard prepare "$1" --folder "$2" --parts 16 "${@:3}"
+}
+
+keep() { # run, name: a small copy, and its pieces
+    rm -rf "${RUNS:?}/$2" "${RESULTS:?}/$2"
+    regard compress "$1" --folder "$RUNS/$2"
+    "$PYTHON" -m benchmarks.pack "$RESULTS/$2" "$RUNS/$2" --mib 15
+}
+
 stage=${1:?name a stage, e.g. data}
 shift
 # shellcheck disable=SC2086
@@ -43,31 +63,48 @@ unpack)
     "$PYTHON" -m benchmarks.pack "$PACK" --unpack
     ;;
 teacher)
-    regard train translator-general-teacher --folder "$teacher" --resume "data.root=$FOLDER" \
-        "text.tokenizer_from=$vocabulary" $SETTINGS
+    settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER)
+    prepare translator-general-teacher "$teacher" "${settings[@]}"
+    regard train translator-general-teacher --folder "$teacher" --resume "${settings[@]}"
     ;;
 distill)
     mkdir -p "$FOLDER/distilled"
     printf '%s\n' $JOBS | xargs -P "$PROCESSES" -I{} "$0" job {}
     ;;
-job) # one part of distill: a direction, or a text and a language
+job) # one part of distill: a direction, or an English text and a language
     name=${1%-*} language=${1#*-}
     case $name in
     mono | tatoeba | europarl)
-        text=$(ls "$FOLDER/train.$name.en.txt"*)
-        regard translate "$teacher" --from en --to "$language" --format lines \
-            -i "$text" -o "$FOLDER/distilled/train.$name.$language.txt"
+        regard backtranslate "$teacher" "$FOLDER/train.$name.en.txt"* --from en --to "$language" --precision auto \
+            -o "$FOLDER/distilled/train.$name.$language.tsv"
         ;;
     *)
-        regard distill "$teacher" --from "$name" --to "$language" --limit "$LIMIT" --folder "$FOLDER/distilled/$1"
+        regard distill "$teacher" --from "$name" --to "$language" --limit "$LIMIT" --precision auto \
+            --folder "$FOLDER/distilled/$1"
         ln -f "$FOLDER/distilled/$1/train.$1."{src,tgt} "$FOLDER/distilled"
         ;;
     esac
     ;;
 student)
-    regard train translator-general --folder "$RUNS/translator-general" --resume "data.root=$FOLDER" \
-        "text.tokenizer_from=$vocabulary" $SETTINGS
-    regard compress "$RUNS/translator-general" --folder "$RUNS/general"
+    settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $STUDENT)
+    prepare translator-general "$RUNS/translator-general" "${settings[@]}"
+    if [ -n "$UNTIL" ]; then
+        steps=$(((UNTIL - $(date +%s) - STARTING) * STEPS_PER_SECOND))
+        steps=$((steps < MIN_STEPS ? MIN_STEPS : steps))
+        settings+=("training.max_steps=$steps" "training.validate_every=$((steps / 2))")
+    fi
+    regard train translator-general --folder "$RUNS/translator-general" --resume "${settings[@]}"
+    regard align "$RUNS/translator-general" --save --on valid --sentences 1000 || echo "no head for alignments is saved" >&2
+    keep "$RUNS/translator-general" general
+    ;;
+gpu)
+    for step in unpack teacher; do "$0" $step; done
+    "$0" keep-teacher &
+    for step in distill student; do "$0" $step; done
+    wait
+    ;;
+keep-teacher)
+    keep "$teacher" teacher
     ;;
 search) # some of the teacher's data, so that it needs no teacher; losses are per token: compare vocabularies by BLEU
     sources=""
@@ -90,7 +127,7 @@ score)
     ;;
 dry)
     rm -rf "$DRY"
-    export PACK=$DRY/pack READ=800 LIMIT=30 PROCESSES=2 PIECE_MIB=1 SEARCH_STEPS=2
+    export PACK=$DRY/pack RESULTS=$DRY/results READ=300 LIMIT=30 PROCESSES=2 PIECE_MIB=1 SEARCH_STEPS=2 MIN_STEPS=2 UNTIL=0
     tiny="runtime.device=cpu model.d_model=32 model.num_heads=2 training.max_steps=3 training.warmup=1"
     tiny+=" training.batch_tokens=512 training.validate_every=3 decoding.max_length=20"
     tiny+=' data.valid=[{file="valid.written.de.tsv",src_lang="en",tgt_lang="de",directions="both"}]'
@@ -98,7 +135,9 @@ dry)
     FOLDER=$DRY/data RUNS=$DRY/runs
     for step in "data $1" prepare pack; do "$0" $step; done
     mv "$DRY/data" "$DRY/data.here" && mv "$DRY/runs" "$DRY/runs.here"
-    for step in unpack teacher distill student search "score $RUNS/general --limit 3"; do "$0" $step; done
+    for step in gpu search "score $RUNS/general --limit 3"; do "$0" $step; done
+    rm -r "$RUNS/general" && "$PYTHON" -m benchmarks.pack "$RESULTS/general" --unpack
+    regard info "$RUNS/general"
     ;;
 *)
     echo "unknown stage: $stage" >&2
