@@ -1,6 +1,8 @@
 """Marian's own files: the same model as float32, as int8 and as npz, and files that are not one."""
 
+import io
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -177,14 +179,27 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         "pre-norm": (binary(values, config.replace('preprocess: ""', "preprocess: n")), "unsupported"),
         "aan": (binary(values, config.replace("autoreg: rnn", "autoreg: average-attention")), "unsupported"),
         "width": (binary(values, config.replace("dim-emb: 8", "dim-emb: x")), "damaged-file"),
+        "shape": (whole.replace(struct.pack("<2i", V, D), struct.pack("<2i", -V, -D)), "damaged-file"),
         "more": (binary(values | {"other": values["Wemb"]}, config), "unsupported"),
     }
     for name, (content, code) in broken.items():
         with pytest.raises(UserError) as error:
             read_marian_binary(written(tmp_path / name, "model.bin", content))
         assert error.value.code == code, name
+    texts = io.BytesIO()
+    named: Any = {"special:model.yml": np.frombuffer(config.encode(), np.int8), "Wemb": np.array(["a", "b"])}
+    np.savez(texts, **named)
+    for name, content in {"npz": b"", "text": texts.getvalue()}.items():
+        with pytest.raises(UserError) as error:
+            read_marian_binary(written(tmp_path / name, "model.npz", content))
+        assert error.value.code == "damaged-file"
+
+
+def test_a_width_without_positions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "D", 2)
+    content = binary(arrays("ssru"), yaml("ssru").replace("dim-emb: 8", "dim-emb: 2"))
     with pytest.raises(UserError) as error:
-        read_marian_binary(written(tmp_path / "npz", "model.npz", b""))
+        read_marian_binary(written(tmp_path / "narrow", "model.bin", content))
     assert error.value.code == "damaged-file"
 
 

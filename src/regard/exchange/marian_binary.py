@@ -105,6 +105,8 @@ def read_settings(config: MarianConfig, path: Path) -> TransformerSettings:
         raise folders.unsupported(f"{path}: {key} = {autoreg!r} is not supported", f"{path}:{key}", remedy)
     try:
         sizes = {name: int(str(config[key])) for name, key in SHAPE.items()}
+        if sizes["d_model"] < 4 or sizes["d_model"] % 2:
+            raise ValueError(f"{SHAPE['d_model']} = {sizes['d_model']} has no positions of Marian")
         fixed = {"positions": "learned", "max_positions": POSITIONS, "output_bias": True}
         activation = folders.activation_name(config.get("transformer-ffn-activation", "swish"))
         values = {"activation": activation, "decoder_layer": DECODERS[autoreg], "size": name_of_size(sizes, SIZES)}
@@ -211,7 +213,7 @@ def read_marian_file(path: Path) -> tuple[MarianConfig, Tensors]:
             tensors = {name: as_linear(name, tensor) for name, tensor in named.items()}
         else:
             config, tensors = read_bin(path.read_bytes())
-    except (ValueError, LookupError, struct.error, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, LookupError, TypeError, struct.error, OSError, EOFError, zipfile.BadZipFile) as error:
         raise folders.damaged(f"{path} is damaged or is not a model of Marian: {error}", path) from error
     return parse_config(config), {name: tensor for name, tensor in tensors.items() if not name.endswith("_QuantMultA")}
 
@@ -246,8 +248,8 @@ def read_bin(data: bytes) -> tuple[str, Tensors]:
 
 def decode_item(name: str, kind: int, shape: tuple[int, ...], content: bytes) -> torch.Tensor:
     """The tensor of these bytes, in float32."""
-    count = int(np.prod(shape, dtype=np.int64))
-    if count <= 0:
+    count = math.prod(shape)
+    if not 0 < count <= len(content) or min(shape, default=1) < 0:
         raise ValueError(f"{name} has shape {shape}")
     if kind == FLOAT32:
         values = np.frombuffer(content, "<f4", count).astype(np.float32)
