@@ -75,8 +75,9 @@ job) # one part of distill: a direction, or an English text and a language
     name=${1%-*} language=${1#*-}
     case $name in
     mono | tatoeba | europarl)
-        regard backtranslate "$teacher" "$FOLDER/train.$name.en.txt"* --from en --to "$language" --precision auto \
-            -o "$FOLDER/distilled/train.$name.$language.tsv"
+        output=$FOLDER/distilled/train.$name.$language.tsv
+        [ -e "$output" ] || regard backtranslate "$teacher" "$FOLDER/train.$name.en.txt"* --from en --to "$language" \
+            --precision auto -o "$output"
         ;;
     *)
         regard distill "$teacher" --from "$name" --to "$language" --limit "$LIMIT" --precision auto \
