@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,10 @@ def test_restarted_group_has_a_store_of_its_own(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv(name, value)
     for attempt in ("0", "1"):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        other = Thread(target=runtime.agree_on_attempt, args=(agents_store, 1, 2), daemon=True)
+        other.start()
         assert open_world(RuntimeSettings(device="cpu")).size == 2
+        other.join()
     first, second = (group["store"] for group in groups)
     first.set("address of rank 1", "gone")
     assert first.check(["address of rank 1"])

@@ -13,6 +13,8 @@ from pathlib import Path
 from regard.cli.shell import FAILED, INTERRUPTED
 from regard.errors import UserError
 
+LOST_PROCESS = "lost-process"
+"""Code of the error that every process prints; without torchrun, all others are printed by the first process."""
 WAIT_SECONDS = 5.0
 """How long a process of torchrun waits for the first one to print an error that both may have."""
 
@@ -57,14 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _failed(error: Exception) -> int:
     """Print a UserError or an error of the machine; raise any other."""
-    from regard.cli.screen import explain, print_error
+    from regard.cli.screen import explain, is_main, print_error
 
     explained = error if isinstance(error, UserError) else explain(error)
     if explained is None:
         raise error
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        _explain_once(explained, final=error is explained and explained.code != "lost-process")
-    else:
+        _explain_once(explained, final=error is explained and explained.code != LOST_PROCESS)
+    elif is_main() or explained.code == LOST_PROCESS:
         print_error(explained)
     return FAILED
 
