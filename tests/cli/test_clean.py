@@ -146,6 +146,22 @@ def test_the_data_of_a_recipe_is_not_overwritten(tmp_path: Path) -> None:
         assert fails("clean", path, "-o", pair).code == "overwrites-input"
 
 
+def test_repeated_pairs_are_counted_and_written_once(corpus: Path) -> None:
+    source, output = corpus / "repeated.toml", corpus / "kept.jsonl"
+    files = 'src = "a.en", tgt = "a.de", src_lang = "en", tgt_lang = "de"'
+    (corpus / "valid.tsv").write_text("a small dog\tein kleiner Hund\n", encoding="utf-8")
+    data = '[data]\nvalid = { file = "valid.tsv" }\ntrain = '
+    once, often = (f'name = "r"\n{data}[{{ {files}{more} }}]\n' for more in ("", ", repeat = 3"))
+    counts, rows = [], []
+    for text in (once, often):
+        source.write_text(text, encoding="utf-8")
+        result = regard("clean", source, f"data.root={corpus}", "-o", output, "--json")
+        assert result.status == 0, result.err
+        counts.append(json.loads(result.out)["kept"])
+        rows.append(output.read_text(encoding="utf-8"))
+    assert counts[1] == 3 * counts[0] > 0 and rows[0] == rows[1]
+
+
 def test_training_keeps_the_same_pairs(tmp_path: Path) -> None:
     path = write_recipe(tmp_path, "translation")
     train = load_recipe(path).data.train[0].files(load_recipe(path).data.folder)

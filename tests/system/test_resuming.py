@@ -83,7 +83,7 @@ def test_killed_and_resumed_run_equals_uninterrupted_run(tmp_path: Path) -> None
 def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, dropout=0.0)
     short = ("training.max_steps=12", "training.validate_every=12")
-    run_successfully("train", recipe, *short, "--folder", tmp_path / "one")
+    assert regard("train", str(recipe), *short, "--folder", str(tmp_path / "one")).status == 0
     run_successfully("train", recipe, *short, "--folder", tmp_path / "two", processes=2)
     one, two = saved_tensors(tmp_path / "one"), saved_tensors(tmp_path / "two")
     # The bias of a key adds the same number to all scores of a query, which the softmax ignores: its gradient is only

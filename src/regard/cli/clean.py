@@ -194,14 +194,13 @@ def shorten(text: str) -> str:
 
 
 def write(cleaned: "Cleaned", output: str | None, removed: str | None) -> None:
-    """Write the kept and the removed pairs; each file is written completely or not at all."""
+    """Write the kept and the removed pairs, without copies by `repeat`; each file completely or not at all."""
     with ExitStack() as stack:
         keep = stack.enter_context(open_pairs(output)) if output else None
         remove = stack.enter_context(open_pairs(removed, "reason")) if removed else None
         progress = stack.enter_context(ProgressLine(Message("pairs written:")))
         for number, (pair, reason) in enumerate(cleaned.results(), 1):
-            if reason is None and keep:
-                keep(pair)
-            elif reason is not None and remove:
-                remove({**pair, "reason": reason})
+            write_pair = keep if reason is None else remove
+            if write_pair and not pair.get("copy"):
+                write_pair({"reason": reason, **pair})
             progress(number, len(cleaned.decisions))
