@@ -139,14 +139,14 @@ def test_another_input_option_or_run_starts_anew(stop: Stop, copied: Path, tmp_p
         return result.err
 
     assert stop.at(2, call).status == 130
-    assert "options" in changed("--beam", 2)
+    assert "changed: options" in changed("--beam", 2)
     assert stop.at(2, call).status == 130
     source.write_text("\n".join(SENTENCES[1:]) + "\n", encoding="utf-8")
-    assert "input" in changed()
+    assert "changed: input" in changed()
     assert stop.at(2, call).status == 130
     recipe = copied / "recipe.toml"
     recipe.write_text(recipe.read_text(encoding="utf-8").replace("name =", "name=", 1) + "\n", encoding="utf-8")
-    assert "run" in changed()
+    assert "changed: run" in changed()
 
 
 def test_progress_has_a_total_for_files_and_tables(

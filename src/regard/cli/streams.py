@@ -95,7 +95,7 @@ def work_on(
     with errors, interruptible(), ProgressLine(title) as line, Work(line, total, unfinished, made_from, team) as work:
         if work.changed:
             facts = {"file": unfinished, "names": ", ".join(work.changed)}
-            report(Message("{file} was made with a different {names}; starting anew", **facts))
+            report(Message("{file} cannot be continued (changed: {names}); starting anew", **facts))
         elif work.is_continued:
             report(Message("continuing with the results in {file}", file=unfinished))
         yield work
