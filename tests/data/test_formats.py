@@ -250,6 +250,11 @@ def test_a_source_that_cannot_be_read_is_refused_at_once(
     assert (error.value.key, error.value.code) == (key, code)
 
 
+def test_an_unknown_file_extension_names_those_that_are_read() -> None:
+    with pytest.raises(SettingError, match=r"unknown file extension; use \.\w+, .*, or set `format` to one of"):
+        check_source(Source(file="data"), LABELLED_TEXT)
+
+
 def test_every_format_of_a_source_has_a_reader() -> None:
     assert {*Format.__args__, "aligned", "builtin"} == set(FORMATS)  # type: ignore[attr-defined]
 

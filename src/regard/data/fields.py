@@ -69,7 +69,7 @@ class Fields:
         names = list(dict.fromkeys([*self.endings.values(), *self.formats, *filter(None, [self.default_format])]))
         choices = [choice for choice in names if choice != "aligned"]
         if not name:
-            known = f"({', '.join(self.endings)}); set `format` to one of {', '.join(choices)}"
+            known = f"use {', '.join(self.endings)}, or set `format` to one of {', '.join(choices)}"
             advice = CONVERSIONS.get(ending, known)
             file = Path(source.file or "").name
             raise SettingError("file", f"{file!r} has an unknown file extension; {advice}")
