@@ -67,13 +67,19 @@ def test_header_and_plural_forms_of_the_target(target: str, rule: str | None, fo
 
 
 def test_what_a_header_says_is_kept() -> None:
-    header = HEADER.replace("Language: ", "Language: fr").replace("INTEGER; plural=EXPRESSION", "1; plural=0")
+    header = HEADER.replace("Language: ", "Language: de_AT").replace("INTEGER; plural=EXPRESSION", "1; plural=0")
     assert translated(header + ODD, "de", identity).startswith(header)
     assert polib.pofile(translated(header + PLURAL, "de"))[0].msgstr_plural == {0: "FILES %d"}
     started = PLURAL.replace('msgstr[0] ""', 'msgstr[0] "%d Datei"')
     assert polib.pofile(translated(HEADER + started, "zh"))[0].msgstr_plural == {0: "%d Datei", 1: "FILES %d"}
     assert polib.pofile(translated(HEADER + PLURAL.rstrip(), "pl"))[0].msgstr_plural[2] == "FILES %d"
     assert "INTEGER" in translated(HEADER + PLURAL, "xx") and "Language: xx" in translated(HEADER, "xx")
+
+
+def test_a_file_for_another_language_is_refused() -> None:
+    with pytest.raises(UserError) as error:
+        translated(HEADER.replace("Language: ", "Language: fr") + ODD, "de")
+    assert (error.value.code, error.value.where) == ("conflicting-languages", "Language")
 
 
 def test_two_messages_after_each_other_the_first_with_an_empty_second_line() -> None:

@@ -204,6 +204,8 @@ class MessageDocument(MessageList):
         entries = list(read_entries(self.lines))
         header = next((entry["msgstr"] for entry in entries if "msgstr" in entry and not entry["msgid"].value), None)
         value = header.value if header else ""
+        if own := re.search(r"(?m)^Language:[ \t]*(\S+)", value):
+            options.check_target(own[1], "Language")
         if header and options.target and (value := fill_header(value, options.target)) != header.value:
             self.write(self.lines, header, value)
         rule = re.search(r"(?m)^Plural-Forms:.*nplurals *= *(\d+)", value)

@@ -54,6 +54,13 @@ class ReadOptions:
     target: str = ""
     """The code of the target language, if it is known."""
 
+    def check_target(self, own: str, where: str) -> None:
+        """Raise a UserError if a file says that it is for another target language; regions may differ."""
+        codes = [code.replace("_", "-").split("-")[0].lower() for code in (own, self.target)]
+        if all(codes) and codes[0] != codes[1]:
+            problem, remedy = f"the file is for the target language {own}, not {self.target}", f"translate to {own}"
+            raise UserError(problem, remedy, code="conflicting-languages", where=where)
+
 
 @dataclass(frozen=True)
 class Sentence:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from regard.documents.markup import Token, collect, names
 from regard.documents.xml import MixedReader, Vocabulary, XmlDocument, XmlItem, check_xml, damaged, join_raw
-from regard.errors import UserError
 
 UNITS = names("trans-unit segment")
 SCOPES = names("file group unit") | UNITS
@@ -62,9 +61,7 @@ class XliffReader(MixedReader):
         """A tag with the target language; a UserError if the file is for a different one."""
         name, target = LANGUAGES[token.name], self.options.target
         own = token.get(name.lower())
-        if own and target and own.split("-")[0].lower() != target.split("-")[0].lower():
-            problem, remedy = f"the file is for the target language {own}, not {target}", f"translate to {own}"
-            raise UserError(problem, remedy, code="conflicting-languages", where=name)
+        self.options.check_target(own, name)
         return token.raw if own or not target else set_attribute(token.raw, name, target)
 
     def read_unit(self, unit: Sequence[Token], is_translated: bool) -> None:
