@@ -17,6 +17,16 @@ def test_every_sentence_is_a_segment_and_the_rest_stays() -> None:
     assert document.render(translations(document)) == TEXT.upper()
 
 
+def test_a_tab_ends_a_sentence() -> None:
+    """The model reads no tabs: the words beside them were written as one word."""
+    document = open_document("Name\tAge\tCity\none\t2\t- three\n1)\tfour", language="en")
+    assert [item.text for item in document.segments] == ["Name", "Age", "City", "one", "three", "four"]
+    assert document.sentence_spans() == [(0, 4), (5, 8), (9, 13), (14, 17), (22, 27), (31, 35)]
+    chinese = [SegmentTranslation(text) for text in ["名", "年", "市", "一", "三", "四"]]
+    assert document.render(chinese) == "名\t年\t市\n一\t2\t- 三\n1)\t四"
+    assert [item.text for item in open_document("one\ttwo", split=False).segments] == ["one\ttwo"]
+
+
 def test_alternatives_differ_from_the_best_translation_and_each_other() -> None:
     document = open_document("one two. THREE.")
     assert document.render_alternatives(translations(document), 3) == ["One Two. Three."]

@@ -1,6 +1,6 @@
 """Texts of lines: plain text, and short texts (subtitles, .po messages) with line breaks inside of sentences.
 
-plain text    every line is a passage; whitespace and line ends stay as they are
+plain text    every line is a passage; whitespace and line ends stay as they are; a tab ends a sentence
 short texts   tags such as <i> and line breaks are taken out and put back by word alignment, like inline tags of HTML; a
               break comes before the translation of the word that began the line. Entities are not read: `&amp;` stays
 """
@@ -13,6 +13,7 @@ from itertools import islice
 from regard.documents.markup import VOID, Item, PassageBuilder, Token, find_delimiters, read_markup
 from regard.documents.passage import Passage, ReadOptions, Slot, TemplateDocument
 from regard.documents.segment import Segment, SegmentTranslation
+from regard.documents.sentences import tab_ends
 from regard.errors import UserError
 
 _PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\}|<\d\d[\d:.]{4,12}>)|<")
@@ -67,7 +68,7 @@ def read_text(text: str, options: ReadOptions) -> TemplateDocument:
     template: list[str | int] = []
     slots: list[Slot] = []
     for line in re.findall(r"[^\r\n]+|[\r\n]+", text):
-        passage = None if line[0] in "\r\n" else Passage(line, options)
+        passage = None if line[0] in "\r\n" else Passage(line, options, ends=tab_ends(line))
         if passage is not None and passage.is_changed:
             template.append(len(slots))
             slots.append(Slot(passage))

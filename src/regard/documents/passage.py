@@ -317,7 +317,7 @@ def blank_between(source_left: str, gap: str, left: str, right: str) -> str:
 
     `gap` is that of the source. It is changed only if the translation is written in another script.
     """
-    if not left or not right or "\n" in gap:
+    if not left or not right or "\n" in gap or "\t" in gap:
         return gap
     if not gap and sentences.is_wide(source_left) and not sentences.is_wide(left) and not sentences.is_wide(right):
         return " "

@@ -26,6 +26,7 @@ _WORD_BEFORE = re.compile(r"[^\s(\[\"'“«]*$")
 _VISIBLE = re.compile(r"\S")
 _MARKER = re.compile(r"(?:[-–—*+•·‣▪◦]\s+|\(?\w\)\s+|\d{1,3}\)\s+|[-–—](?=[\"“«¿¡]?[A-ZÀ-Þ]))(?=\S)")
 """What begins an item of a list, or a line of a dialogue."""
+_TABS = re.compile(r"\t+")
 _LAST_MARKS = ".!?:;…。！？：；"
 
 
@@ -53,6 +54,12 @@ def line_spans(text: str, language: str, breaks: Iterable[int] = ()) -> list[Spa
             marker = None if number else _MARKER.match(text, start + first, start + last)
             spans.append((marker.end() if marker else start + first, start + last))
     return spans
+
+
+def tab_ends(line: str) -> list[int]:
+    """The places in a line after its tabs, which are between the cells of a table; not after that of a list item."""
+    marker = _MARKER.match(line, len(line) - len(line.lstrip()))
+    return [match.end() for match in _TABS.finditer(line, marker.end() if marker else 0)]
 
 
 def ends_line(text: str, place: int, is_wrapped: bool = False) -> bool:
