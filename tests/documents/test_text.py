@@ -1,7 +1,10 @@
 """Plain text: all but the words of sentences stays as it is."""
 
+from tests.documents.translators import backwards
+
 from regard.documents.document import Segment, SegmentTranslation, open_document
 from regard.documents.passage import TemplateDocument
+from regard.documents.protecting import Glossary
 from regard.documents.segment import join_steps
 
 TEXT = "  One two.  Three!\r\n\r\n\tFour\n12 / 3\n👍\n你好。再见。"
@@ -25,6 +28,17 @@ def test_a_tab_ends_a_sentence() -> None:
     chinese = [SegmentTranslation(text) for text in ["名", "年", "市", "一", "三", "四"]]
     assert document.render(chinese) == "名\t年\t市\n一\t2\t- 三\n1)\t四"
     assert [item.text for item in open_document("one\ttwo", split=False).segments] == ["one\ttwo"]
+
+
+def test_links_are_places_in_the_whole_text() -> None:
+    """A sentence with code moved the links of the next one to equal words in it."""
+    source = "If {x} is on, I go.\r\n12\n\nI go. {x} {y}!"
+    document = open_document(source, language="en", glossary=Glossary({"on": "an"}))
+    done = [backwards(segment) for segment in document.segments]
+    target, links = document.render(done), document.word_links(done)
+    assert all(source[a:b].upper() in (target[c:d].upper(), "ON") for a, b, c, d in links)
+    assert [link for link in links if link[0] >= source.rindex("I")] != []
+    assert all((a < source.index("\r")) == (c < target.index("\r")) for a, _, c, _ in links)
 
 
 def test_alternatives_differ_from_the_best_translation_and_each_other() -> None:

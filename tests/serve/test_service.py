@@ -162,6 +162,14 @@ def test_links_are_characters_of_the_whole_text(service: Service) -> None:
         assert "\n" not in text[a:b] and "\n" not in found.text[c:d]
 
 
+def test_links_beside_code_are_those_of_their_sentence(service: Service) -> None:
+    text = "two {x} nine\n\nnine"
+    (found,) = run(service.translate(request(text, links=True)))
+    lines = {(text.count("\n", 0, a), found.text.count("\n", 0, c)) for a, _, c, _ in found.links}
+    assert lines == {(0, 0), (2, 2)}
+    assert (4, 7) in {(a, b) for a, b, c, d in found.links if found.text[c:d] == "{x}"}
+
+
 @pytest.mark.parametrize(
     ("values", "code"),
     [
@@ -231,7 +239,7 @@ def test_a_third_language_between_source_and_target() -> None:
 def test_a_sentence_that_is_too_long_is_cut_and_joined_with_its_blanks(service: Service) -> None:
     """The tiny run reads 16 tokens at a time; a piece is translated as if it were alone."""
     words = " ".join(["one", "six", "two", "nine"] * 20)
-    text = words.replace("nine one", "nine  \t one")  # every place where it may be cut
+    text = words.replace("nine one", "nine  \f one")  # every place where it may be cut
     (found,) = run(service.translate(request(text, links=True)))
     task = cast(Translator, service.runs["numbers"].model).task
     spans = cut_source(task, {"src": text})

@@ -386,6 +386,20 @@ class TemplateDocument:
                 offset += len(item)
         return spans
 
+    def word_links(self, translations: Sequence[SegmentTranslation]) -> list[Link]:
+        """The links of a plain text: characters of the whole text, and of its translation."""
+        remaining, links = iter(translations), list[Link]()
+        source = target = 0
+        for item in self.template:
+            if isinstance(item, int):
+                passage = self.slots[item].passage
+                joined = passage.join(islice(remaining, self._counts[item]))
+                links += [(source + a, source + b, target + c, target + d) for a, b, c, d in joined.links]
+                source, target = source + len(passage.text), target + len(joined.text)
+            else:
+                source, target = source + len(item), target + len(item)
+        return links
+
     def render(self, translations: Sequence[SegmentTranslation]) -> str:
         """The translated document, from one translation for each segment."""
         if len(translations) != len(self.segments):

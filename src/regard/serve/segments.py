@@ -245,21 +245,3 @@ def too_large_is_too_long() -> Iterator[None]:
         if error.code == "too-large":
             raise ServiceError("too-long", error.problem, error.remedy) from error
         raise
-
-
-def text_links(
-    text: str, rendered: str, segments: Sequence[Segment], translations: Sequence[SegmentTranslation]
-) -> list[Link]:
-    """The links of all segments, in characters of the whole text and of its translation.
-
-    A segment that is not found as it is, because a part of it is protected, has no links.
-    """
-    links: list[Link] = []
-    source = target = 0
-    for segment, translation in zip(segments, translations, strict=True):
-        start, begin = text.find(segment.text, source), rendered.find(translation.text, target)
-        if start < 0 or begin < 0:
-            continue
-        links += [(start + a, start + b, begin + c, begin + d) for a, b, c, d in translation.links]
-        source, target = start + len(segment.text), begin + len(translation.text)
-    return links

@@ -249,7 +249,7 @@ class Service:
         )
         rendered = await segments.in_thread_if_long(len(text), document.render, translations)
         alternatives = document.render_alternatives(translations, request.alternatives) if request.alternatives else []
-        links = segments.text_links(text, rendered, document.segments, translations) if links_too else []
+        links = await segments.in_thread_if_long(len(text), document.word_links, translations) if links_too else []
         problems = find_problems(translations, plan)
         remembered = sum(item.remembered for item in translations)
         confidences = [item.confidence for item in translations]
