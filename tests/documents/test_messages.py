@@ -66,6 +66,12 @@ def test_header_and_plural_forms_of_the_target(target: str, rule: str | None, fo
     assert result.replace(end, "").isprintable()
 
 
+def test_a_tab_stays() -> None:
+    content = 'msgid "Name\\tAge now."\nmsgstr ""\n'
+    assert translated(content, translate=identity).endswith('msgstr "Name\\tAge now."\n')
+    assert translated(content).count("\\t") == 2
+
+
 def test_what_a_header_says_is_kept() -> None:
     header = HEADER.replace("Language: ", "Language: de_AT").replace("INTEGER; plural=EXPRESSION", "1; plural=0")
     assert translated(header + ODD, "de", identity).startswith(header)

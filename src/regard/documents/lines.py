@@ -1,8 +1,9 @@
 """Texts of lines: plain text, and short texts (subtitles, .po messages) with line breaks inside of sentences.
 
 plain text    every line is a passage; whitespace and line ends stay as they are; a tab ends a sentence
-short texts   tags such as <i> and line breaks are taken out and put back by word alignment, like inline tags of HTML; a
-              break comes before the translation of the word that began the line. Entities are not read: `&amp;` stays
+short texts   tags such as <i>, tabs and line breaks are taken out and put back by word alignment, like inline tags of
+              HTML; a break comes before the translation of the word that began the line. Entities are not read: `&amp;`
+              stays
 """
 
 import re
@@ -16,7 +17,7 @@ from regard.documents.segment import Segment, SegmentTranslation
 from regard.documents.sentences import tab_ends
 from regard.errors import UserError
 
-_PIECES = re.compile(r"(?P<break>\r\n|\r|\n)|(?P<style>\{\\[^{}]{0,100}\}|<\d\d[\d:.]{4,12}>)|<")
+_PIECES = re.compile(r"(?P<break>\r\n|\r|\n|\t+)|(?P<style>\{\\[^{}]{0,100}\}|<\d\d[\d:.]{4,12}>)|<")
 """Tags, line breaks, and the styles and times in subtitles: {\\an8}, <00:00:01.500>."""
 MAX_TAG = 2000
 BREAK = Token("open", "\n", "br")
