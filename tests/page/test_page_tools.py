@@ -28,6 +28,17 @@ def wait_for(page: "Page", expression: str) -> None:
         page.wait_for_load_state()
 
 
+def test_the_longest_of_overlapping_parts_is_shown(open_page: OpenPage) -> None:
+    """The tokens of a letter such as Ö are bytes: one has the first byte, the next one the second and letters."""
+    links = [[0, 4, 0, 1], [0, 4, 0, 3], [0, 4, 3, 5]]
+    page = open_page()
+    answer = {"text": "Öffne", "links": links, "source": "en", "sentences": [[0, 3]]}
+    page.route("**/page/translate", lambda route: route.fulfill(json=answer))
+    page.fill("#source", "one")
+    page.wait_for_selector("#output:has-text('Öffne')")
+    assert page.locator("#output .linked").all_inner_texts() == ["Öff", "ne"]
+
+
 def test_a_file_is_translated_and_saved(open_page: OpenPage, served: Served) -> None:
     page = open_page()
     assert ".srt" in (page.get_attribute("#file", "accept") or "").split(",")

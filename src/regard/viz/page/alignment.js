@@ -14,7 +14,7 @@ function linkedText(text, links, side, show) {
   });
   const nodes = [];
   let done = 0;
-  const inOrder = [...parts.values()].sort(([a], [b]) => a[side] - b[side]);
+  const inOrder = [...parts.values()].sort(([a], [b]) => a[side] - b[side] || b[side + 1] - a[side + 1]);
   for (const same of inOrder) {
     const [start, end] = [same[0][side], same[0][side + 1]];
     if (start < done || end <= start) continue; // overlapping parts are shown once
