@@ -12,10 +12,12 @@ from tests.cli.command import regard
 from typer.models import OptionInfo
 
 import regard as package
+from regard import cli
 from regard.cli import main
 from regard.cli.app import build_command, find_function
 from regard.cli.options import OptionGroup, expand_groups
 from regard.cli.shell import COMMANDS, GROUPS
+from regard.errors import UserError
 
 LARGE_LIBRARIES = ("torch", "tokenizers", "sacrebleu", "numpy", "matplotlib", "babel")
 WITHOUT_JSON = {"predict", "embed", "serve"}
@@ -161,6 +163,17 @@ def test_a_closed_pipe_is_not_reported(command: str, trained: Path) -> None:
         errors = process.stderr.read().decode()
     assert process.returncode == 1
     assert errors == ""
+
+
+def test_every_process_reports_a_lost_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    assert cli._failed(UserError("the same everywhere", code="missing-file")) == 1
+    assert capsys.readouterr().err == ""
+    assert cli._failed(UserError("rank 0 is gone", code="lost-process")) == 1
+    assert "rank 0 is gone" in capsys.readouterr().err
 
 
 def test_only_the_first_process_of_a_training_prints(monkeypatch: pytest.MonkeyPatch) -> None:
