@@ -193,10 +193,10 @@ def write_parliament(folder: Path, language: str, train: Files, held: Mapping[st
 
 
 def write_written(folder: Path, language: str, limit: int | None) -> None:
-    """Write our own texts and word lists, which need no cleaning."""
+    """Write our own texts, and our word lists without held-out words; they need no cleaning."""
     texts, words = (islice(written_pairs(language, word_list), limit) for word_list in (False, True))
     write_splits(folder, "written", language, split_pairs(texts))
-    write_splits(folder, "wordlist", language, {"train": list(words)})
+    write_splits(folder, "wordlist", language, {"train": split_pairs(words)["train"]})
 
 
 def write_mono(data: Path, folder: Path, limit: int | None) -> None:
@@ -206,8 +206,8 @@ def write_mono(data: Path, folder: Path, limit: int | None) -> None:
 
 
 def write_glosses(folder: Path, entries: Files, pairs: Pairs) -> None:
-    """Write the dictionary from Chinese."""
-    write_splits(folder, "words", "zh", {"train": glosses(entries.pairs(), pairs)})
+    """Write the dictionary from Chinese, without held-out words."""
+    write_splits(folder, "words", "zh", {"train": split_pairs(glosses(entries.pairs(), pairs))["train"]})
 
 
 def write_news(folder: Path, language: str, files: Files) -> None:
