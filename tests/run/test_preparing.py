@@ -21,7 +21,7 @@ from regard.data.store import damaged_files
 from regard.errors import UserError
 from regard.files import digest
 from regard.recipe import Recipe
-from regard.run.preparing import load_plan, prepare_parts, run_here, run_on_cluster
+from regard.run.preparing import load_plan, prepare_parts, run_here, run_on_cluster, share_out
 from regard.run.run import Run
 from regard.run.train import train
 from regard.tasks.registry import load_recipe
@@ -368,6 +368,13 @@ def test_several_processes_and_their_errors(tmp_path: Path) -> None:
     assert len(list(run_here(_touch, range(5), 2))) == 5
     with pytest.raises(UserError, match="three is wrong"):
         list(run_here(_fail_at_three, range(5), 2))
+
+
+def test_every_process_gets_about_the_same_text() -> None:
+    sizes = [7, 1, 1, 9, 1, 1, 1, 1, 5, 3]
+    shares = share_out(range(10), sizes, 3)
+    assert sorted(number for share in shares for number in share) == list(range(10))
+    assert [sum(sizes[number] for number in share) for share in shares] == [10, 10, 10]
 
 
 def _touch(number: int) -> None: ...

@@ -441,6 +441,17 @@ def steps(corpus: Corpus, plan: Plan) -> dict[str, int]:
     return {PARTS: parts, DUPLICATES: plan.groups, KEPT: parts} if corpus.distinct else {PARTS: parts}
 
 
+def work_sizes(corpus: Corpus, plan: Plan) -> list[int]:
+    """Bytes of text in each slice, times its copies and directions."""
+    sizes = []
+    for item in plan.slices:
+        source = corpus.sources[item.source]
+        lengths = (plan.files[str(path)][0] for path in source.files(corpus.root))
+        size = sum(item.stops) - sum(item.starts) if item.stops else sum(lengths)
+        sizes.append(size * (source.repeat or 1) * max(1, len(source.language_pairs())))
+    return sizes
+
+
 def do_item(corpus: Corpus, plan: Plan, step: str, number: int) -> None:
     """Do one item of a step, unless it is done."""
     names = [item.name for item in plan.slices]

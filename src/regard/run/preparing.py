@@ -10,15 +10,17 @@ not finished, another one does.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from heapq import heappop, heappush
 from importlib import import_module
 from json import dumps
+from operator import itemgetter
 from pathlib import Path
 from threading import Thread
 
 from regard.data.accounts import collect_accounts, record_account
 from regard.data.digests import Digests
 from regard.data.encoders import PairEncoder
-from regard.data.parts import Corpus, Plan, check_plan, do_item, make_plan, merge, outdated_plan, steps
+from regard.data.parts import Corpus, Plan, check_plan, do_item, make_plan, merge, outdated_plan, steps, work_sizes
 from regard.data.store import DIGESTS, PARTS, PLAN
 from regard.errors import UserError
 from regard.files import JsonObject, remove_leftovers, write_json
@@ -92,7 +94,10 @@ def prepare_parts(
         for step, total in steps(corpus, plan).items():
             function = partial(work, run.folder.absolute(), plan.inputs, parts, step)
             items = range(total)
-            engine = run_on_cluster(on, function, items) if on else run_here(function, items, recipe.data.workers)
+            sizes = work_sizes(corpus, plan) if step == PARTS else None
+            engine = (
+                run_on_cluster(on, function, items) if on else run_here(function, items, recipe.data.workers, sizes)
+            )
             for finished, _ in enumerate(engine, 1):
                 progress(TITLES[step], finished, total)
             remove_leftovers(corpus.folder / step)
@@ -173,18 +178,30 @@ def _load_once(folder: Path, inputs: str, parts: int) -> tuple[Corpus, Plan]:
     return load_plan(folder)
 
 
-def run_here(function: Callable[[int], None], items: Sequence[int], workers: int) -> Iterator[None]:
-    """Call a function for each item in processes of this machine."""
+def run_here(
+    function: Callable[[int], None], items: Sequence[int], workers: int, sizes: Sequence[int] | None = None
+) -> Iterator[None]:
+    """Call a function for each item in processes of this machine, each with about the same size of items."""
     workers = min(count_workers(workers), len(items))
     if workers <= 1:
         yield from map(function, items)
         return
-    for _, message in run_each(partial(_do_share, function), [items[n::workers] for n in range(workers)], workers):
+    shares = share_out(items, sizes or [1] * len(items), workers)
+    for _, message in run_each(partial(_do_share, function), shares, workers):
         if not isinstance(message, Ended):
             yield
         elif message.failure:
             remedy = "correct it and repeat the command; complete parts are kept"
             raise UserError(message.failure, remedy, code="worker-failed", where="data.workers")
+
+
+def share_out(items: Sequence[int], sizes: Sequence[int], workers: int) -> list[list[int]]:
+    """Give each item, the largest first, to the worker with the least so far."""
+    shares = [(0, number, list[int]()) for number in range(workers)]
+    for size, item in sorted(zip(sizes, items, strict=True), key=itemgetter(0), reverse=True):
+        load, number, share = heappop(shares)
+        heappush(shares, (load + size, number, [*share, item]))
+    return [share for _, _, share in sorted(shares, key=itemgetter(1))]
 
 
 def _do_share(function: Callable[[int], None], share: Sequence[int], report: Report) -> None:
