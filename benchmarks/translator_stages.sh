@@ -5,11 +5,13 @@
 #   benchmarks/translator_stages.sh prepare       CPU: learn the vocabulary                           -> $RUNS/translator-general-vocabulary
 #   benchmarks/translator_stages.sh pack          CPU: what the GPU's machine needs, in pieces        -> $PACK/1, $PACK/2 ...
 #   benchmarks/translator_stages.sh unpack        there: $FOLDER and $RUNS from the pieces
+#   benchmarks/translator_stages.sh texts         there, CPU: tokenise the teacher's texts            -> $RUNS/translator-general-teacher
+#   benchmarks/translator_stages.sh early         CPU: tokenise what the student does not get from the teacher
 #   benchmarks/translator_stages.sh teacher       GPU: train the teacher                              -> $RUNS/translator-general-teacher
 #   benchmarks/translator_stages.sh distill       GPU: translate with the teacher                     -> $FOLDER/distilled
 #   benchmarks/translator_stages.sh student       GPU: train the student, store it in 8 bits          -> $RUNS/general
-#   benchmarks/translator_stages.sh gpu           unpack, teacher, distill and student one by one; both models in 8 bits,
-#                                                 as pieces of at most 15 MiB                         -> $RESULTS
+#   benchmarks/translator_stages.sh gpu           unpack, texts, teacher, distill and student one by one, early beside the
+#                                                 teacher; both models in 8 bits, as pieces of at most 15 MiB -> $RESULTS
 #   benchmarks/translator_stages.sh search        GPU: short trainings of students of equal size      -> $RUNS/search-*
 #   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
 #   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
@@ -30,12 +32,22 @@ export PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH}
 SHAPES=${SHAPES:-"6+2,15000,1024 8+2,15000,672 12+1,15000,400 6+2,12000,1216 6+2,20000,712"} # layers, vocabulary, d_ff
 JOBS=${JOBS:-"mono-zh europarl-zh tatoeba-zh mono-de mono-fr mono-es en-zh en-de en-fr en-es zh-en de-en fr-en es-en"}
 vocabulary=$RUNS/translator-general-vocabulary teacher=$RUNS/translator-general-teacher
+student=$RUNS/translator-general early=$RUNS/early
 STARTING=90 # seconds of the student that are no steps: compiling, validating, packing
 
 regard() { "$PYTHON" -m regard "$@"; }
 
 prepare() { # recipe, folder, settings: tokenise in all cores; training by itself would use one to read
-    [ -e "$2/metrics.jsonl" ] || regard prepare "$1" --folder "$2" --parts 16 "${@:3}"
+    [ -e "$2/store/train/manifest.json" ] || regard prepare "$1" --folder "$2" --parts 16 "${@:3}"
+}
+
+own_sources() { # the sources of the student that the teacher did not write, as a setting
+    "$PYTHON" - <<'END'
+import json, tomllib
+sources = tomllib.load(open("recipes/translator-general.toml", "rb"))["data"]["train"]
+own = [source for source in sources if not source.get("file", "distilled").startswith("distilled")]
+print("data.train=[" + ",".join("{" + ",".join(f"{k}={json.dumps(v)}" for k, v in s.items()) + "}" for s in own) + "]")
+END
 }
 
 keep() { # run, name: a small copy, and its pieces
@@ -62,9 +74,15 @@ pack)
 unpack)
     "$PYTHON" -m benchmarks.pack "$PACK" --unpack
     ;;
+texts)
+    prepare translator-general-teacher "$teacher" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER
+    ;;
+early)
+    prepare translator-general "$early" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS "$(own_sources)"
+    ;;
 teacher)
     settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER)
-    prepare translator-general-teacher "$teacher" "${settings[@]}"
+    "$0" texts
     regard train translator-general-teacher --folder "$teacher" --resume "${settings[@]}"
     ;;
 distill)
@@ -88,18 +106,24 @@ job) # one part of distill: a direction, or an English text and a language
     ;;
 student)
     settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $STUDENT)
-    prepare translator-general "$RUNS/translator-general" "${settings[@]}"
+    if [ -d "$early/store/train/parts" ] && [ ! -e "$student" ]; then # equal parts are not made again
+        prepare translator-general "$student" "${settings[@]}" --part 0
+        mv "$early/store/train/parts" "$student/store/train"
+    fi
+    prepare translator-general "$student" "${settings[@]}"
     if [ -n "$UNTIL" ]; then
         steps=$(((UNTIL - $(date +%s) - STARTING) * STEPS_PER_SECOND))
         steps=$((steps < MIN_STEPS ? MIN_STEPS : steps))
         settings+=("training.max_steps=$steps" "training.validate_every=$((steps / 2))")
     fi
-    regard train translator-general --folder "$RUNS/translator-general" --resume "${settings[@]}"
-    regard align "$RUNS/translator-general" --save --on valid --sentences 1000 || echo "no head for alignments is saved" >&2
-    keep "$RUNS/translator-general" general
+    regard train translator-general --folder "$student" --resume "${settings[@]}"
+    regard align "$student" --save --on valid --sentences 1000 || echo "no head for alignments is saved" >&2
+    keep "$student" general
     ;;
 gpu)
-    for step in unpack teacher; do "$0" $step; done
+    for step in unpack texts; do "$0" $step; done
+    "$0" early &
+    "$0" teacher
     "$0" keep-teacher &
     for step in distill student; do "$0" $step; done
     wait
