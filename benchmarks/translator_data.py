@@ -9,13 +9,13 @@ wordlist) are train alone.
 
 Two more files are made of the training sentences of tatoeba. train.words.LANGUAGE.tsv.xz is a dictionary, since people
 also translate single words. train.tatoeba.en.txt.xz has the English sentences and words without a Chinese translation:
-there are few everyday sentences in Chinese, so the teacher translates them (recipes/translator.toml).
+there are few everyday sentences in Chinese, so a model translates them.
 
---general adds the corpora of the recipes translator-general-teacher and translator-general: the European Parliament,
+--general adds the other corpora of the bundled translator (recipes/translator-corpora.toml): the European Parliament,
 laws, a game, guides, names and CC-CEDICT, cleaned with the filters of `regard clean`; and our own texts and word lists
 (translator_text.py). Its other files: valid.news.*, newstest2013 and newstest2019 from Chinese, for development only;
-train.europarl.en.txt.xz, English sentences for the teacher to translate into Chinese; and train.mono.en.txt.xz, English
-sentences for the teacher to translate into all languages.
+train.europarl.en.txt.xz, English sentences for a model to translate into Chinese; and train.mono.en.txt.xz, English
+sentences for a model to translate into all languages.
 
 Corpora are made by several processes at once. --limit reads only so many pairs of each file, to try the commands.
 """
@@ -295,7 +295,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder with the corpora")
     parser.add_argument("folder", type=Path, help="folder for the files")
-    parser.add_argument("--general", action="store_true", help="also the corpora of translator-general")
+    parser.add_argument("--general", action="store_true", help="also the corpora of translator-corpora")
     parser.add_argument("--processes", type=int, default=0, help="default: one per core")
     parser.add_argument("--limit", type=int, help="pairs of each file that are read; default: all")
     options = parser.parse_args()

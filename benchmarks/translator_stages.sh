@@ -1,10 +1,19 @@
 #!/usr/bin/env bash
-# The stages of the recipe translator-general, each one command that continues where it was stopped:
+# The stages of the bundled translator, each one command that continues where it was stopped:
 #
 #   benchmarks/translator_stages.sh data DATA     CPU: the corpora, split and cleaned                 -> $FOLDER
 #   benchmarks/translator_stages.sh prepare       CPU: learn the vocabulary                           -> $RUNS/translator-general-vocabulary
 #   benchmarks/translator_stages.sh pack          CPU: what the GPU's machine needs, in pieces        -> $PACK/1, $PACK/2 ...
 #   benchmarks/translator_stages.sh unpack        there: $FOLDER and $RUNS from the pieces
+#   benchmarks/translator_stages.sh corpora       GPU: train translator-corpora                       -> $RUNS/translator-corpora
+#   benchmarks/translator_stages.sh own           GPU: translate English text with it                 -> $FOLDER/own
+#   benchmarks/translator_stages.sh again         GPU: train on both, store it in 8 bits              -> $RUNS/general
+#   benchmarks/translator_stages.sh tune          CPU: train on short texts, the mean of both in 8 bits -> $RUNS/bundled
+#   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
+#   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
+#
+# With a teacher instead of corpora, own and again:
+#
 #   benchmarks/translator_stages.sh texts         there, CPU: tokenise the teacher's texts            -> $RUNS/translator-general-teacher
 #   benchmarks/translator_stages.sh early         CPU: tokenise what the student does not get from the teacher
 #   benchmarks/translator_stages.sh teacher       GPU: train the teacher                              -> $RUNS/translator-general-teacher
@@ -13,14 +22,12 @@
 #   benchmarks/translator_stages.sh gpu           unpack, texts, teacher, distill and student one by one, early beside the
 #                                                 teacher; both models in 8 bits, as pieces of at most 15 MiB -> $RESULTS
 #   benchmarks/translator_stages.sh search        GPU: short trainings of students of equal size      -> $RUNS/search-*
-#   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
-#   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
 #
-# distill translates LIMIT sentences per direction, English sentences into all languages, and everyday and Parliament
-# sentences into Chinese, in PROCESSES processes on one GPU. Seeds are those of the recipes. SETTINGS are settings for
-# all trainings, TEACHER and STUDENT for one, e.g. TEACHER="training.max_steps=12000" for a slower GPU. With UNTIL
-# (seconds since 1970), the student takes STEPS_PER_SECOND for the time that is left then instead of its recipe's steps.
-# Paths are relative to this project.
+# own and distill run PROCESSES processes on one GPU. distill translates LIMIT sentences per direction, English sentences
+# into all languages, and everyday and Parliament sentences into Chinese. Seeds are those of the recipes. SETTINGS are
+# settings for all trainings, TEACHER and STUDENT for one, e.g. TEACHER="training.max_steps=12000" for a slower GPU. With
+# UNTIL (seconds since 1970), the student takes STEPS_PER_SECOND for the time that is left then instead of its recipe's
+# steps. Paths are relative to this project.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FOLDER=${FOLDER:-data/translator} RUNS=${RUNS:-runs} PACK=${PACK:-build/pack} DRY=${DRY:-build/dry}
@@ -31,7 +38,9 @@ export STEPS_PER_SECOND=${STEPS_PER_SECOND:-50} MIN_STEPS=${MIN_STEPS:-4000}
 export PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH}
 SHAPES=${SHAPES:-"6+2,15000,1024 8+2,15000,672 12+1,15000,400 6+2,12000,1216 6+2,20000,712"} # layers, vocabulary, d_ff
 JOBS=${JOBS:-"mono-zh europarl-zh tatoeba-zh mono-de mono-fr mono-es en-zh en-de en-fr en-es zh-en de-en fr-en es-en"}
+OWN=${OWN:-"mono-zh mono-de mono-fr mono-es tatoeba-zh"} # English texts and languages
 vocabulary=$RUNS/translator-general-vocabulary teacher=$RUNS/translator-general-teacher
+first=$RUNS/translator-corpora second=$RUNS/translator-again tuned=$RUNS/translator
 student=$RUNS/translator-general early=$RUNS/early
 STARTING=90 # seconds of the student that are no steps: compiling, validating, packing
 
@@ -41,13 +50,24 @@ prepare() { # recipe, folder, settings: tokenise in all cores; training by itsel
     [ -e "$2/store/train/manifest.json" ] || regard prepare "$1" --folder "$2" --parts 16 "${@:3}"
 }
 
-own_sources() { # the sources of the student that the teacher did not write, as a setting
-    "$PYTHON" - <<'END'
-import json, tomllib
-sources = tomllib.load(open("recipes/translator-general.toml", "rb"))["data"]["train"]
-own = [source for source in sources if not source.get("file", "distilled").startswith("distilled")]
-print("data.train=[" + ",".join("{" + ",".join(f"{k}={json.dumps(v)}" for k, v in s.items()) + "}" for s in own) + "]")
+sources() { # recipe, translations: what a recipe trains on without translations/*, and those of translations, as a setting
+    "$PYTHON" - "$@" <<'END'
+import json, os, sys, tomllib
+from pathlib import Path
+recipe, translations = sys.argv[1:]
+read = tomllib.load(open(f"recipes/{recipe}.toml", "rb"))["data"]["train"]
+read = [source for source in read if not source.get("file", "distilled/").startswith("distilled/")]
+for path in sorted(Path(os.environ["FOLDER"], translations).glob("train.*.tsv")) if translations else ():
+    language = path.name.split(".")[2]
+    directions = "both" if language == "zh" else "forward"  # English is what people wrote
+    file = f"{translations}/{path.name}"
+    read.append({"file": file, "src_lang": language, "tgt_lang": "en", "directions": directions})
+print("data.train=[" + ",".join("{" + ",".join(f"{k}={json.dumps(v)}" for k, v in s.items()) + "}" for s in read) + "]")
 END
+}
+
+translate_text() { # run, text-language, output, options: English text into a language
+    [ -e "$3" ] || regard backtranslate "$1" "$FOLDER/train.${2%-*}.en.txt"* --from en --to "${2#*-}" --precision auto -o "$3" "${@:4}"
 }
 
 keep() { # run, name: a small copy, and its pieces
@@ -74,11 +94,39 @@ pack)
 unpack)
     "$PYTHON" -m benchmarks.pack "$PACK" --unpack
     ;;
+corpora)
+    settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS)
+    prepare translator-corpora "$first" "${settings[@]}"
+    regard train translator-corpora --folder "$first" --resume "${settings[@]}"
+    ;;
+own)
+    mkdir -p "$FOLDER/own"
+    printf '%s\n' $OWN | xargs -P "$PROCESSES" -I{} "$0" own-job {}
+    ;;
+own-job) # one text and language of own
+    translate_text "$first" "$1" "$FOLDER/own/train.${1%-*}.${1#*-}.tsv" --beam 2
+    ;;
+again) # the steps are those that fitted into 15 minutes, with all stages on the GPU
+    settings=("data.root=$FOLDER" "start_from=$first" "$(sources translator-corpora own)" training.learning_rate=1.2e-3
+        training.warmup=200 training.max_steps=13865 training.validate_every=13865 $SETTINGS)
+    prepare translator-corpora "$second" "${settings[@]}"
+    regard train translator-corpora --folder "$second" --resume "${settings[@]}"
+    keep "$second" general
+    ;;
+tune)
+    "$PYTHON" -m benchmarks.translator_tuning "$FOLDER"
+    regard train translator --folder "$tuned" --resume "data.root=$FOLDER" "start_from=$RUNS/general" $SETTINGS
+    regard align "$tuned" --save --file "$FOLDER/valid.tatoeba.de.tsv.xz" --columns src=1,tgt=2 --from en --to de \
+        --sentences 250 || echo "no head for alignments is saved" >&2
+    "$PYTHON" -m benchmarks.translator_tuning --mean "$RUNS/general" "$tuned"
+    rm -rf "${RUNS:?}/bundled"
+    regard compress "$tuned" --folder "$RUNS/bundled" --checkpoint averaged
+    ;;
 texts)
     prepare translator-general-teacher "$teacher" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER
     ;;
 early)
-    prepare translator-general "$early" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS "$(own_sources)"
+    prepare translator-general "$early" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS "$(sources translator-general "")"
     ;;
 teacher)
     settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER)
@@ -92,11 +140,7 @@ distill)
 job) # one part of distill: a direction, or an English text and a language
     name=${1%-*} language=${1#*-}
     case $name in
-    mono | tatoeba | europarl)
-        output=$FOLDER/distilled/train.$name.$language.tsv
-        [ -e "$output" ] || regard backtranslate "$teacher" "$FOLDER/train.$name.en.txt"* --from en --to "$language" \
-            --precision auto -o "$output"
-        ;;
+    mono | tatoeba | europarl) translate_text "$teacher" "$1" "$FOLDER/distilled/train.$name.$language.tsv" ;;
     *)
         regard distill "$teacher" --from "$name" --to "$language" --limit "$LIMIT" --precision auto \
             --folder "$FOLDER/distilled/$1"
@@ -160,6 +204,8 @@ dry)
     FOLDER=$DRY/data RUNS=$DRY/runs
     for step in "data $1" prepare pack; do "$0" $step; done
     mv "$DRY/data" "$DRY/data.here" && mv "$DRY/runs" "$DRY/runs.here"
+    for step in unpack corpora own again; do "$0" $step; done
+    FOLDER=$DRY/data.here "$0" tune
     for step in gpu search "score $RUNS/general --limit 3"; do "$0" $step; done
     rm -r "$RUNS/general" && "$PYTHON" -m benchmarks.pack "$RESULTS/general" --unpack
     regard info "$RUNS/general"
