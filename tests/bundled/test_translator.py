@@ -103,7 +103,7 @@ def test_tags_and_placeholders_do_not_lose_words(translator: Translator) -> None
     def german(text: str) -> str:
         return translator.translate(text, source="en", target="de", format="html")
 
-    assert german("<p>Hello <b>you</b></p>") == "<p>Hallo, <b>du</b></p>"
+    assert german("<p>Hello <b>you</b></p>") == "<p>Hallo <b>Sie</b></p>"
     message = german("File {filename} <b>not</b> found")
     assert "<b>nicht</b> gefunden" in message and message.count("{filename}") == 1
     assert "<button>OK</button>" in german("<p>Press <button>OK</button> to continue.</p>")
