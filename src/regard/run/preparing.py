@@ -92,12 +92,9 @@ def prepare_parts(
         compare = Thread(target=compare_splits, args=(run, warnings), daemon=True)  # while other processes work
         compare.start()
         for step, total in steps(corpus, plan).items():
-            function = partial(work, run.folder.absolute(), plan.inputs, parts, step)
-            items = range(total)
-            sizes = work_sizes(corpus, plan) if step == PARTS else None
-            engine = (
-                run_on_cluster(on, function, items) if on else run_here(function, items, recipe.data.workers, sizes)
-            )
+            do = partial(work, run.folder.absolute(), plan.inputs, parts, step)
+            items, sizes = range(total), work_sizes(corpus, plan) if step == PARTS else None
+            engine = run_on_cluster(on, do, items) if on else run_here(do, items, recipe.data.workers, sizes)
             for finished, _ in enumerate(engine, 1):
                 progress(TITLES[step], finished, total)
             remove_leftovers(corpus.folder / step)
