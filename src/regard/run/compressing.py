@@ -45,6 +45,7 @@ def compress(run: Run, folder: Path, checkpoint: str = "best") -> Compressed:
     require_new_folder(folder)
     source = run.checkpoints.resolve(checkpoint)
     weights, progress = read_weights(source), read_progress(source)
+    progress.pop("averaged", None)  # the copy has one checkpoint, which training can start from
     small = quantize(weights)
     step = int(progress.get("step") or 0)
     with replacing(folder, folder=True) as temporary:
