@@ -115,7 +115,7 @@ again) # the steps are those that fitted into 15 minutes, with all stages on the
     ;;
 tune)
     "$PYTHON" -m benchmarks.translator_tuning "$FOLDER"
-    regard train translator --folder "$tuned" --resume "data.root=$FOLDER" "start_from=$RUNS/general" $SETTINGS
+    regard train benchmarks/translator.toml --folder "$tuned" --resume "data.root=$FOLDER" "start_from=$RUNS/general" $SETTINGS
     regard align "$tuned" --save --file "$FOLDER/valid.tatoeba.de.tsv.xz" --columns src=1,tgt=2 --from en --to de \
         --sentences 250 || echo "no head for alignments is saved" >&2
     "$PYTHON" -m benchmarks.translator_tuning --mean "$RUNS/general" "$tuned"

@@ -1,4 +1,4 @@
-"""Texts of the last training of the bundled translator (recipes/translator.toml): short ones above all.
+"""Texts of the last training of the bundled translator (translator.toml): short ones above all.
 
     python -m benchmarks.translator_tuning FOLDER
     python -m benchmarks.translator_tuning --mean runs/general runs/translator    a checkpoint "averaged" in the second
