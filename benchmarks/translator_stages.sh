@@ -6,24 +6,24 @@
 #   benchmarks/translator_stages.sh pack          CPU: what the GPU's machine needs, in pieces        -> $PACK/1, $PACK/2 ...
 #   benchmarks/translator_stages.sh unpack        there: $FOLDER and $RUNS from the pieces
 #   benchmarks/translator_stages.sh corpora       GPU: train translator-corpora                       -> $RUNS/translator-corpora
-#   benchmarks/translator_stages.sh own           GPU: translate English text with it                 -> $FOLDER/own
-#   benchmarks/translator_stages.sh again         GPU: train on both, store it in 8 bits              -> $RUNS/general
+#   benchmarks/translator_stages.sh backtranslate GPU: translate English text with it                 -> $FOLDER/backtranslated
+#   benchmarks/translator_stages.sh retrain       GPU: continue on both, store it in 8 bits           -> $RUNS/general
 #   benchmarks/translator_stages.sh tune          CPU: train on short texts, the mean of both in 8 bits -> $RUNS/bundled
 #   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
 #   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
 #
-# With a teacher instead of corpora, own and again:
+# With a teacher instead of corpora, backtranslate and retrain:
 #
-#   benchmarks/translator_stages.sh texts         there, CPU: tokenise the teacher's texts            -> $RUNS/translator-general-teacher
-#   benchmarks/translator_stages.sh early         CPU: tokenise what the student does not get from the teacher
+#   benchmarks/translator_stages.sh teacher-texts there, CPU: tokenise the teacher's texts            -> $RUNS/translator-general-teacher
+#   benchmarks/translator_stages.sh student-texts CPU: tokenise the student's texts that are not the teacher's translations
 #   benchmarks/translator_stages.sh teacher       GPU: train the teacher                              -> $RUNS/translator-general-teacher
 #   benchmarks/translator_stages.sh distill       GPU: translate with the teacher                     -> $FOLDER/distilled
 #   benchmarks/translator_stages.sh student       GPU: train the student, store it in 8 bits          -> $RUNS/general
-#   benchmarks/translator_stages.sh gpu           unpack, texts, teacher, distill and student one by one, early beside the
-#                                                 teacher; both models in 8 bits, as pieces of at most 15 MiB -> $RESULTS
+#   benchmarks/translator_stages.sh gpu           unpack, teacher-texts, teacher, distill and student one by one, and
+#                                                 student-texts beside the teacher; both models in 8 bits, as pieces of at most 15 MiB -> $RESULTS
 #   benchmarks/translator_stages.sh search        GPU: short trainings of students of equal size      -> $RUNS/search-*
 #
-# own and distill run PROCESSES processes on one GPU. distill translates LIMIT sentences per direction, English sentences
+# backtranslate and distill run PROCESSES processes on one GPU. distill translates LIMIT sentences per direction, English sentences
 # into all languages, and everyday and Parliament sentences into Chinese. Seeds are those of the recipes. SETTINGS are
 # settings for all trainings, TEACHER and STUDENT for one, e.g. TEACHER="training.max_steps=12000" for a slower GPU. With
 # UNTIL (seconds since 1970), the student takes STEPS_PER_SECOND for the time that is left then instead of its recipe's
@@ -38,10 +38,10 @@ export STEPS_PER_SECOND=${STEPS_PER_SECOND:-50} MIN_STEPS=${MIN_STEPS:-4000}
 export PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH}
 SHAPES=${SHAPES:-"6+2,15000,1024 8+2,15000,672 12+1,15000,400 6+2,12000,1216 6+2,20000,712"} # layers, vocabulary, d_ff
 JOBS=${JOBS:-"mono-zh europarl-zh tatoeba-zh mono-de mono-fr mono-es en-zh en-de en-fr en-es zh-en de-en fr-en es-en"}
-OWN=${OWN:-"mono-zh mono-de mono-fr mono-es tatoeba-zh"} # English texts and languages
+BACKTRANSLATED=${BACKTRANSLATED:-"mono-zh mono-de mono-fr mono-es tatoeba-zh"} # English texts and languages
 vocabulary=$RUNS/translator-general-vocabulary teacher=$RUNS/translator-general-teacher
-first=$RUNS/translator-corpora second=$RUNS/translator-again tuned=$RUNS/translator
-student=$RUNS/translator-general early=$RUNS/early
+first=$RUNS/translator-corpora second=$RUNS/translator-retrained tuned=$RUNS/translator
+student=$RUNS/translator-general prepared=$RUNS/student-texts
 STARTING=90 # seconds of the student that are no steps: compiling, validating, packing
 
 regard() { "$PYTHON" -m regard "$@"; }
@@ -50,17 +50,17 @@ prepare() { # recipe, folder, settings: tokenise in all cores; training by itsel
     [ -e "$2/store/train/manifest.json" ] || regard prepare "$1" --folder "$2" --parts 16 "${@:3}"
 }
 
-sources() { # recipe, translations: what a recipe trains on without translations/*, and those of translations, as a setting
+sources() { # recipe, folder or "": the recipe's training data without distilled files, with the back-translations in the folder
     "$PYTHON" - "$@" <<'END'
 import json, os, sys, tomllib
 from pathlib import Path
-recipe, translations = sys.argv[1:]
+recipe, folder = sys.argv[1:]
 read = tomllib.load(open(f"recipes/{recipe}.toml", "rb"))["data"]["train"]
 read = [source for source in read if not source.get("file", "distilled/").startswith("distilled/")]
-for path in sorted(Path(os.environ["FOLDER"], translations).glob("train.*.tsv")) if translations else ():
+for path in sorted(Path(os.environ["FOLDER"], folder).glob("train.*.tsv")) if folder else ():
     language = path.name.split(".")[2]
     directions = "both" if language == "zh" else "forward"  # English is what people wrote
-    file = f"{translations}/{path.name}"
+    file = f"{folder}/{path.name}"
     read.append({"file": file, "src_lang": language, "tgt_lang": "en", "directions": directions})
 print("data.train=[" + ",".join("{" + ",".join(f"{k}={json.dumps(v)}" for k, v in s.items()) + "}" for s in read) + "]")
 END
@@ -99,15 +99,15 @@ corpora)
     prepare translator-corpora "$first" "${settings[@]}"
     regard train translator-corpora --folder "$first" --resume "${settings[@]}"
     ;;
-own)
-    mkdir -p "$FOLDER/own"
-    printf '%s\n' $OWN | xargs -P "$PROCESSES" -I{} "$0" own-job {}
+backtranslate)
+    mkdir -p "$FOLDER/backtranslated"
+    printf '%s\n' $BACKTRANSLATED | xargs -P "$PROCESSES" -I{} "$0" backtranslate-job {}
     ;;
-own-job) # one text and language of own
-    translate_text "$first" "$1" "$FOLDER/own/train.${1%-*}.${1#*-}.tsv" --beam 2
+backtranslate-job) # one text and language
+    translate_text "$first" "$1" "$FOLDER/backtranslated/train.${1%-*}.${1#*-}.tsv" --beam 2
     ;;
-again) # the steps are those that fitted into 15 minutes, with all stages on the GPU
-    settings=("data.root=$FOLDER" "start_from=$first" "$(sources translator-corpora own)" training.learning_rate=1.2e-3
+retrain) # the steps are those that fitted into 15 minutes, with all stages on the GPU
+    settings=("data.root=$FOLDER" "start_from=$first" "$(sources translator-corpora backtranslated)" training.learning_rate=1.2e-3
         training.warmup=200 training.max_steps=13865 training.validate_every=13865 $SETTINGS)
     prepare translator-corpora "$second" "${settings[@]}"
     regard train translator-corpora --folder "$second" --resume "${settings[@]}"
@@ -122,15 +122,15 @@ tune)
     rm -rf "${RUNS:?}/bundled"
     regard compress "$tuned" --folder "$RUNS/bundled" --checkpoint averaged
     ;;
-texts)
+teacher-texts)
     prepare translator-general-teacher "$teacher" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER
     ;;
-early)
-    prepare translator-general "$early" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS "$(sources translator-general "")"
+student-texts)
+    prepare translator-general "$prepared" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS "$(sources translator-general "")"
     ;;
 teacher)
     settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER)
-    "$0" texts
+    "$0" teacher-texts
     regard train translator-general-teacher --folder "$teacher" --resume "${settings[@]}"
     ;;
 distill)
@@ -150,9 +150,9 @@ job) # one part of distill: a direction, or an English text and a language
     ;;
 student)
     settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $STUDENT)
-    if [ -d "$early/store/train/parts" ] && [ ! -e "$student" ]; then # equal parts are not made again
+    if [ -d "$prepared/store/train/parts" ] && [ ! -e "$student" ]; then # equal parts are not made again
         prepare translator-general "$student" "${settings[@]}" --part 0
-        mv "$early/store/train/parts" "$student/store/train"
+        mv "$prepared/store/train/parts" "$student/store/train"
     fi
     prepare translator-general "$student" "${settings[@]}"
     if [ -n "$UNTIL" ]; then
@@ -165,8 +165,8 @@ student)
     keep "$student" general
     ;;
 gpu)
-    for step in unpack texts; do "$0" $step; done
-    "$0" early &
+    for step in unpack teacher-texts; do "$0" $step; done
+    "$0" student-texts &
     "$0" teacher
     "$0" keep-teacher &
     for step in distill student; do "$0" $step; done
@@ -204,7 +204,7 @@ dry)
     FOLDER=$DRY/data RUNS=$DRY/runs
     for step in "data $1" prepare pack; do "$0" $step; done
     mv "$DRY/data" "$DRY/data.here" && mv "$DRY/runs" "$DRY/runs.here"
-    for step in unpack corpora own again; do "$0" $step; done
+    for step in unpack corpora backtranslate retrain; do "$0" $step; done
     FOLDER=$DRY/data.here "$0" tune
     for step in gpu search "score $RUNS/general --limit 3"; do "$0" $step; done
     rm -r "$RUNS/general" && "$PYTHON" -m benchmarks.pack "$RESULTS/general" --unpack
