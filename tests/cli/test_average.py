@@ -26,6 +26,20 @@ def test_the_average_is_the_mean_and_can_be_used(copied: Path) -> None:
     assert (used.status, len(used.lines)) == (0, 1)
 
 
+def test_training_starts_from_a_compressed_average(copied: Path, tmp_path: Path) -> None:
+    small, pairs = tmp_path / "small", tmp_path / "a.tsv"
+    assert regard("average", copied).status == 0
+    assert regard("compress", copied, "--folder", small, "--checkpoint", "averaged").status == 0
+    pairs.write_text("".join(f"{text}\t{text}\n" for text in sentences()), encoding="utf-8")
+    settings = (f"start_from={small}", f"data.train={pairs}", f"data.valid={pairs}", "training.max_steps=1")
+    result = regard("train", "translation", *settings, "--folder", tmp_path / "tuned")
+    assert result.status == 0, result.err
+    begun = read_weights(Run.open(small).checkpoints.resolve("best"))
+    tuned = read_weights(Run.open(tmp_path / "tuned").checkpoints.resolve("best"))
+    assert begun.keys() == tuned.keys()
+    assert all((tuned[name] - tensor).abs().max() < 0.01 for name, tensor in begun.items())
+
+
 @pytest.mark.parametrize("spoilt", [False, True])
 def test_the_average_is_compared_with_the_best_checkpoint(copied: Path, spoilt: bool) -> None:
     if spoilt:  # the older checkpoint has other weights
