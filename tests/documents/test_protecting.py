@@ -27,6 +27,17 @@ def test_code_is_found_whole(code: str) -> None:
         assert found == [code]
 
 
+@pytest.mark.parametrize("code", ["https://a.org/b?c=1&d=2", "www.a.org/x", "me@a-b.co.uk", "@ada", "#topic"])
+def test_an_address_ends_before_chinese_text(code: str) -> None:
+    for sentence in (f"请看{code}上的照片", f"{code}，谢谢", f"（{code}）"):
+        assert [sentence[start:end] for start, end in find_code(sentence)] == [code]
+
+
+def test_an_address_may_contain_chinese() -> None:
+    sentence = "见https://zh.example.org/wiki/注意力_机制。"
+    assert [sentence[start:end] for start, end in find_code(sentence)] == ["https://zh.example.org/wiki/注意力_机制"]
+
+
 @pytest.mark.parametrize("plain", ["100% sure", "5 %", "a < b and c > d", "{ }", "A&B; C", "3 # 4", "50%.", "a@b"])
 def test_plain_text_is_not_code(plain: str) -> None:
     assert not list(find_code(plain))

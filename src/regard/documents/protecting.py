@@ -17,10 +17,11 @@ MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 500
 
 CODE = re.compile(
     r"""
-      (?:https?|ftps?|file)://[^\s<>"'`（）。，；]+ | \bwww\.[^\s<>"'`（）。，；]+ | \bmailto:[^\s<>"]+     # addresses
-    | [\w.+%-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}
-    | (?<![\w@.])@[A-Za-z_][\w-]*(?:@[A-Za-z0-9.-]+[A-Za-z0-9])?                                         # @names
-    | (?<![\w&])\#[A-Za-z_][A-Za-z0-9_]*
+      (?:(?:https?|ftps?|file)://|(?<![^\WIDEOGRAPH])(?:www\.|mailto:))                                   # addresses
+      (?:[^\s<>"'`（）。，；：、！？IDEOGRAPH]|(?<=[/=_IDEOGRAPH-])[IDEOGRAPH])+
+    | (?:[^\WIDEOGRAPH]|[.+%-]){1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}
+    | (?<![^\WIDEOGRAPH])(?<![@.])@[A-Za-z_](?:[^\WIDEOGRAPH]|-)*(?:@[A-Za-z0-9.-]+[A-Za-z0-9])?          # @names
+    | (?<![^\WIDEOGRAPH])(?<!&)\#[A-Za-z_][A-Za-z0-9_]*
     | `[^`\n]{1,500}` | ⦅\d{1,3}⦆
     | \{%[^\n]{0,200}?%\} | \{\#[^\n]{0,200}?\#\}                                                          # {% if x %}
     | \{\{[^{}\n]{0,200}\}\} | \$\{[^{}\n]{1,200}\} | \#\{[^{}\n]{1,200}\}                               # {{x}} ${x}
@@ -35,9 +36,10 @@ CODE = re.compile(
     | [\U0001F1E6-\U0001F1FF]{2}
     | [\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001F000-\U0001FAFF]
       (?:[\ufe0f\U0001F3FB-\U0001F3FF\u20e3]|\u200d[\u2640-\u27bf\U0001F000-\U0001FAFF])*                # emoji
-    """,
+    """.replace("IDEOGRAPH", IDEOGRAPH),
     re.VERBOSE,
 )
+"""Chinese text has no spaces: an ideograph ends an address, unless it follows "/", "=", "_", "-" or another one."""
 _ADDRESS = re.compile(r"[a-z]+://|www\.|mailto:")
 _INSIDE_WORD = re.compile(rf"(?<=[^\W{IDEOGRAPH}])[^\W{IDEOGRAPH}]")
 _TRAILING = ".,;:!?…)]}"
