@@ -12,16 +12,17 @@ also translate single words. train.tatoeba.en.txt.xz has the English sentences a
 there are few everyday sentences in Chinese, so a model translates them.
 
 --general adds the other corpora of the bundled translator (recipes/translator-corpora.toml): the European Parliament,
-laws, a game, guides, names and CC-CEDICT, cleaned with the filters of `regard clean`; and our own texts and word lists
-(translator_text.py). Its other files: valid.news.*, newstest2013 and newstest2019 from Chinese, for development only;
-train.europarl.en.txt.xz, English sentences for a model to translate into Chinese; and train.mono.en.txt.xz, English
-sentences for a model to translate into all languages.
+laws, a game, guides, messages of programs in German, names and CC-CEDICT, cleaned with the filters of `regard clean`;
+and our own texts and word lists (translator_text.py). Its other files: valid.news.*, newstest2013 and newstest2019 from
+Chinese, for development only; train.europarl.en.txt.xz, English sentences for a model to translate into Chinese; and
+train.mono.en.txt.xz, English sentences for a model to translate into all languages.
 
 Corpora are made by several processes at once. --limit reads only so many pairs of each file, to try the commands.
 """
 
 import argparse
 import lzma
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -60,6 +61,8 @@ CORPORA = {
     **{("pydocs", language): f"pydocs/en-{language}.tsv.xz" for language in ("fr", "es", "zh")},
 }
 POST_EDITS = "mlqe-pe-en-de"
+SOFTWARE = "po-de-en"
+MARKUP = re.compile(r"[<>{}$%_~\\|=\[\]@#*^&]")
 PARLIAMENT = "europarl"
 GUIDES = ("debian-handbook", "gnome-help", "mozilla-www", "bitcoin-org", "ethereum", "debian-news")
 GENERAL = {
@@ -97,6 +100,8 @@ class Files:
     """Two files each, English first."""
     tokenized: bool = False
     """True for lines with spaces around punctuation."""
+    plain: bool = False
+    """True to leave out lines with markup or placeholders."""
     limit: int | None = None
     """Pairs of each file; None for all."""
 
@@ -105,6 +110,8 @@ class Files:
         yield from chain.from_iterable(islice(read_tsv(path), self.limit) for path in self.tables)
         for english, other in self.lines:
             for pair in islice(read_lines(english, other), self.limit):
+                if self.plain and any(map(MARKUP.search, pair)):
+                    continue
                 yield (detokenize(pair[0]), detokenize(pair[1])) if self.tokenized else pair
 
 
@@ -244,6 +251,11 @@ def write_all(data: Path, folder: Path, pool: Executor, general: bool, limit: in
     done += [pool.submit(write_corpus, folder, *key, files, False, False) for key, files in others.items()]
     chinese: list[Future[Pairs]] = []
     if general:
+        programs = tuple(
+            (path, path.with_suffix("").with_suffix(".de.xz")) for path in sorted((data / SOFTWARE).glob("*.en.xz"))
+        )
+        files = Files(lines=programs, plain=True, limit=limit)
+        done += [pool.submit(write_corpus, folder, "software", "de", files, True, False)]
         done += [pool.submit(write_mono, data, folder, limit)]
         for corpus, languages in GENERAL.items():
             for language, names in languages.items():

@@ -5,44 +5,49 @@
 #   benchmarks/translator_stages.sh prepare       CPU: learn the vocabulary                           -> $RUNS/translator-general-vocabulary
 #   benchmarks/translator_stages.sh pack          CPU: what the GPU's machine needs, in pieces        -> $PACK/1, $PACK/2 ...
 #   benchmarks/translator_stages.sh unpack        there: $FOLDER and $RUNS from the pieces
+#
+# The first translator, from corpora and its own back-translations:
+#
 #   benchmarks/translator_stages.sh corpora       GPU: train translator-corpora                       -> $RUNS/translator-corpora
 #   benchmarks/translator_stages.sh backtranslate GPU: translate English text with it                 -> $FOLDER/backtranslated
 #   benchmarks/translator_stages.sh retrain       GPU: continue on both, store it in 8 bits           -> $RUNS/general
-#   benchmarks/translator_stages.sh tune          CPU: train on short texts, the mean of both in 8 bits -> $RUNS/bundled
-#   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
-#   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
+#   benchmarks/translator_stages.sh tune general first   train on short texts, the mean of both in 8 bits    -> $RUNS/first
 #
-# With a teacher instead of corpora, backtranslate and retrain:
+# The second, from the first and a teacher's translations:
 #
 #   benchmarks/translator_stages.sh teacher-texts there, CPU: tokenise the teacher's texts            -> $RUNS/translator-general-teacher
 #   benchmarks/translator_stages.sh student-texts CPU: tokenise the student's texts that are not the teacher's translations
 #   benchmarks/translator_stages.sh teacher       GPU: train the teacher                              -> $RUNS/translator-general-teacher
 #   benchmarks/translator_stages.sh distill       GPU: translate with the teacher                     -> $FOLDER/distilled
-#   benchmarks/translator_stages.sh student       GPU: train the student, store it in 8 bits          -> $RUNS/general
-#   benchmarks/translator_stages.sh gpu           unpack, teacher-texts, teacher, distill and student one by one, and
-#                                                 student-texts beside the teacher; both models in 8 bits, as pieces of at most 15 MiB -> $RESULTS
-#   benchmarks/translator_stages.sh search        GPU: short trainings of students of equal size      -> $RUNS/search-*
+#   benchmarks/translator_stages.sh student       GPU: train the first translator on them, in 8 bits  -> $RUNS/distilled
+#   benchmarks/translator_stages.sh tune distilled bundled                                            -> $RUNS/bundled
+#   benchmarks/translator_stages.sh gpu           these one by one, and student-texts beside the teacher; teacher, distilled
+#                                                 and bundled as pieces of at most 15 MiB             -> $RESULTS
 #
-# backtranslate and distill run PROCESSES processes on one GPU. distill translates LIMIT sentences per direction, English sentences
-# into all languages, and everyday and Parliament sentences into Chinese. Seeds are those of the recipes. SETTINGS are
-# settings for all trainings, TEACHER and STUDENT for one, e.g. TEACHER="training.max_steps=12000" for a slower GPU. With
-# UNTIL (seconds since 1970), the student takes STEPS_PER_SECOND for the time that is left then instead of its recipe's
-# steps. Paths are relative to this project.
+#   benchmarks/translator_stages.sh search        GPU: short trainings of students of equal size      -> $RUNS/search-*
+#   benchmarks/translator_stages.sh score RUN ... BLEU and chrF of runs on the development sets
+#   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
+#
+# backtranslate and distill run PROCESSES processes on one GPU. distill translates JOBS: LIMIT sentences per direction (or as
+# many as the job names, en-de:360000), English sentences into all languages, and everyday and Parliament sentences into
+# Chinese. Seeds are those of the recipes. SETTINGS are settings for all trainings, TEACHER and STUDENT for one, e.g.
+# TEACHER="training.max_steps=12000" for a slower GPU. With UNTIL (seconds since 1970), the student takes STEPS_PER_SECOND
+# for the time that is left then instead of its recipe's steps. Paths are relative to this project.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FOLDER=${FOLDER:-data/translator} RUNS=${RUNS:-runs} PACK=${PACK:-build/pack} DRY=${DRY:-build/dry}
-export RESULTS=${RESULTS:-build/results} PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-220000} PROCESSES=${PROCESSES:-6}
+export RESULTS=${RESULTS:-build/results} PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-180000} PROCESSES=${PROCESSES:-8} BEAM=${BEAM:-2}
 export SETTINGS=${SETTINGS:-} TEACHER=${TEACHER:-} STUDENT=${STUDENT:-} UNTIL=${UNTIL:-}
 export PIECE_MIB=${PIECE_MIB:-24} READ=${READ:-} SEARCH_STEPS=${SEARCH_STEPS:-2500} SEARCH=${SEARCH:-tatoeba written game guides}
 export STEPS_PER_SECOND=${STEPS_PER_SECOND:-50} MIN_STEPS=${MIN_STEPS:-4000}
 export PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH}
 SHAPES=${SHAPES:-"6+2,15000,1024 8+2,15000,672 12+1,15000,400 6+2,12000,1216 6+2,20000,712"} # layers, vocabulary, d_ff
-JOBS=${JOBS:-"mono-zh europarl-zh tatoeba-zh mono-de mono-fr mono-es en-zh en-de en-fr en-es zh-en de-en fr-en es-en"}
+JOBS=${JOBS:-"mono-zh mono-de mono-fr mono-es europarl-zh en-de:360000 de-en:240000 en-fr en-es en-zh fr-en es-en zh-en tatoeba-zh"}
 BACKTRANSLATED=${BACKTRANSLATED:-"mono-zh mono-de mono-fr mono-es tatoeba-zh"} # English texts and languages
 vocabulary=$RUNS/translator-general-vocabulary teacher=$RUNS/translator-general-teacher
-first=$RUNS/translator-corpora second=$RUNS/translator-retrained tuned=$RUNS/translator
+first=$RUNS/translator-corpora second=$RUNS/translator-retrained
 student=$RUNS/translator-general prepared=$RUNS/student-texts
-STARTING=90 # seconds of the student that are no steps: compiling, validating, packing
+STARTING=60 # seconds of the student that are no steps: compiling, validating
 
 regard() { "$PYTHON" -m regard "$@"; }
 
@@ -70,10 +75,14 @@ translate_text() { # run, text-language, output, options: English text into a la
     [ -e "$3" ] || regard backtranslate "$1" "$FOLDER/train.${2%-*}.en.txt"* --from en --to "${2#*-}" --precision auto -o "$3" "${@:4}"
 }
 
-keep() { # run, name: a small copy, and its pieces
-    rm -rf "${RUNS:?}/$2" "${RESULTS:?}/$2"
-    regard compress "$1" --folder "$RUNS/$2"
-    "$PYTHON" -m benchmarks.pack "$RESULTS/$2" "$RUNS/$2" --mib 15
+shrink() { # run, name, options: a copy in 8 bits
+    rm -rf "${RUNS:?}/$2"
+    regard compress "$1" --folder "$RUNS/$2" "${@:3}"
+}
+
+keep() { # name: the pieces of a run
+    rm -rf "${RESULTS:?}/$1"
+    "$PYTHON" -m benchmarks.pack "$RESULTS/$1" "$RUNS/$1" --mib 15
 }
 
 stage=${1:?name a stage, e.g. data}
@@ -89,6 +98,7 @@ prepare)
     ;;
 pack)
     rm -rf "$PACK"
+    "$PYTHON" -m benchmarks.translator_tuning "$FOLDER"
     "$PYTHON" -m benchmarks.pack "$PACK" "$FOLDER" "$vocabulary" --mib "$PIECE_MIB"
     ;;
 unpack)
@@ -111,22 +121,22 @@ retrain) # the steps are those that fitted into 15 minutes, with all stages on t
         training.warmup=200 training.max_steps=13865 training.validate_every=13865 $SETTINGS)
     prepare translator-corpora "$second" "${settings[@]}"
     regard train translator-corpora --folder "$second" --resume "${settings[@]}"
-    keep "$second" general
+    shrink "$second" general
+    keep general
     ;;
-tune)
-    "$PYTHON" -m benchmarks.translator_tuning "$FOLDER"
-    regard train benchmarks/translator.toml --folder "$tuned" --resume "data.root=$FOLDER" "start_from=$RUNS/general" $SETTINGS
-    regard align "$tuned" --save --file "$FOLDER/valid.tatoeba.de.tsv.xz" --columns src=1,tgt=2 --from en --to de \
+tune) # from, to: names of runs
+    tuned=$RUNS/tuned-$1
+    regard train benchmarks/translator.toml --folder "$tuned" --resume "data.root=$FOLDER" "start_from=$RUNS/$1" $SETTINGS
+    regard align "$tuned" --save --file "$(echo "$FOLDER"/valid.tatoeba.de.tsv*)" --columns src=1,tgt=2 --from en --to de \
         --sentences 250 || echo "no head for alignments is saved" >&2
-    "$PYTHON" -m benchmarks.translator_tuning --mean "$RUNS/general" "$tuned"
-    rm -rf "${RUNS:?}/bundled"
-    regard compress "$tuned" --folder "$RUNS/bundled" --checkpoint averaged
+    "$PYTHON" -m benchmarks.translator_tuning --mean "$RUNS/$1" "$tuned"
+    shrink "$tuned" "$2" --checkpoint averaged
     ;;
 teacher-texts)
     prepare translator-general-teacher "$teacher" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER
     ;;
 student-texts)
-    prepare translator-general "$prepared" "data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS "$(sources translator-general "")"
+    prepare translator-general "$prepared" "data.root=$FOLDER" "start_from=$RUNS/first" $SETTINGS "$(sources translator-general "")"
     ;;
 teacher)
     settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $TEACHER)
@@ -135,21 +145,25 @@ teacher)
     ;;
 distill)
     mkdir -p "$FOLDER/distilled"
-    printf '%s\n' $JOBS | xargs -P "$PROCESSES" -I{} "$0" job {}
+    for attempt in 1 2; do # the second continues what failed, e.g. for lack of memory
+        printf '%s\n' $JOBS | xargs -P "$PROCESSES" -I{} "$0" job {} && exit
+    done
+    exit 1
     ;;
-job) # one part of distill: a direction, or an English text and a language
-    name=${1%-*} language=${1#*-}
+job) # one part of distill: a direction, or an English text and a language; and a limit
+    IFS=: read -r job limit <<<"$1"
+    name=${job%-*} language=${job#*-} limit=${limit:-$LIMIT}
     case $name in
-    mono | tatoeba | europarl) translate_text "$teacher" "$1" "$FOLDER/distilled/train.$name.$language.tsv" ;;
+    mono | tatoeba | europarl) translate_text "$teacher" "$job" "$FOLDER/distilled/train.$name.$language.tsv" --beam "$BEAM" ;;
     *)
-        regard distill "$teacher" --from "$name" --to "$language" --limit "$LIMIT" --precision auto \
-            --folder "$FOLDER/distilled/$1"
-        ln -f "$FOLDER/distilled/$1/train.$1."{src,tgt} "$FOLDER/distilled"
+        regard distill "$teacher" --from "$name" --to "$language" --limit "$limit" --beam "$BEAM" --precision auto \
+            --folder "$FOLDER/distilled/$job"
+        ln -f "$FOLDER/distilled/$job/train.$job."{src,tgt} "$FOLDER/distilled"
         ;;
     esac
     ;;
 student)
-    settings=("data.root=$FOLDER" "text.tokenizer_from=$vocabulary" $SETTINGS $STUDENT)
+    settings=("data.root=$FOLDER" "start_from=$RUNS/first" $SETTINGS $STUDENT)
     if [ -d "$prepared/store/train/parts" ] && [ ! -e "$student" ]; then # equal parts are not made again
         prepare translator-general "$student" "${settings[@]}" --part 0
         mv "$prepared/store/train/parts" "$student/store/train"
@@ -161,19 +175,19 @@ student)
         settings+=("training.max_steps=$steps" "training.validate_every=$((steps / 2))")
     fi
     regard train translator-general --folder "$student" --resume "${settings[@]}"
-    regard align "$student" --save --on valid --sentences 1000 || echo "no head for alignments is saved" >&2
-    keep "$student" general
+    shrink "$student" distilled
     ;;
 gpu)
-    for step in unpack teacher-texts; do "$0" $step; done
-    "$0" student-texts &
+    "$0" teacher-texts
+    nice "$0" student-texts &
     "$0" teacher
-    "$0" keep-teacher &
+    shrink "$teacher" teacher
+    keep teacher &
     for step in distill student; do "$0" $step; done
+    keep distilled &
+    "$0" tune distilled bundled
+    keep bundled
     wait
-    ;;
-keep-teacher)
-    keep "$teacher" teacher
     ;;
 search) # some of the teacher's data, so that it needs no teacher; losses are per token: compare vocabularies by BLEU
     sources=""
@@ -185,7 +199,7 @@ search) # some of the teacher's data, so that it needs no teacher; losses are pe
     for shape in $SHAPES; do
         IFS=,+ read -r encoder decoder tokens width <<<"$shape"
         regard train translator-general --folder "$RUNS/search-$shape" --resume "data.root=$FOLDER" \
-            "data.train=[$sources]" text.tokenizer_from= $SETTINGS "text.vocab_size=$tokens" "model.d_ff=$width" \
+            "data.train=[$sources]" start_from= $SETTINGS "text.vocab_size=$tokens" "model.d_ff=$width" \
             "model.encoder_layers=$encoder" "model.decoder_layers=$decoder" \
             "training.max_steps=$SEARCH_STEPS" "training.validate_every=$SEARCH_STEPS"
     done
@@ -201,14 +215,14 @@ dry)
     tiny+=" training.batch_tokens=512 training.validate_every=3 decoding.max_length=20"
     tiny+=' data.valid=[{file="valid.written.de.tsv",src_lang="en",tgt_lang="de",directions="both"}]'
     export SETTINGS="$tiny text.vocab_size=3000" SHAPES="2+1,3000,64 3+1,3000,48"
+    export JOBS=${JOBS//:?????0/:20}
     FOLDER=$DRY/data RUNS=$DRY/runs
     for step in "data $1" prepare pack; do "$0" $step; done
     mv "$DRY/data" "$DRY/data.here" && mv "$DRY/runs" "$DRY/runs.here"
     for step in unpack corpora backtranslate retrain; do "$0" $step; done
-    FOLDER=$DRY/data.here "$0" tune
-    for step in gpu search "score $RUNS/general --limit 3"; do "$0" $step; done
-    rm -r "$RUNS/general" && "$PYTHON" -m benchmarks.pack "$RESULTS/general" --unpack
-    regard info "$RUNS/general"
+    for step in "tune general first" gpu search "score $RUNS/bundled --limit 3"; do "$0" $step; done
+    rm -r "$RUNS/bundled" && "$PYTHON" -m benchmarks.pack "$RESULTS/bundled" --unpack
+    regard info "$RUNS/bundled"
     ;;
 *)
     echo "unknown stage: $stage" >&2

@@ -1,10 +1,14 @@
 """Texts of the general translator that are no corpora of pairs: our own, and English sentences for the teacher.
 
 Our own texts are the files benchmarks/written/*.tsv, in five languages: words.tsv and expressions.tsv are word lists,
-the others have sentences and short texts. English sentences are those of Wikipedia (WikiText-2, the training part, and
-paragraphs from the training part of SQuAD) and of dialogues. Sentences that tests of translators use are in none.
+the others have sentences and short texts. English sentences are those of Wikipedia and Wikinews (WikiText-2, the
+training part, paragraphs from the training part of SQuAD, and QAMR with its questions), of dialogues, of the web (UD
+English EWT), of requests (CLINC150, BANKING77) and of advice (PIQA). Sentences that tests of translators use are left
+out.
 """
 
+import csv
+import json
 import lzma
 import re
 from collections.abc import Iterator
@@ -28,6 +32,10 @@ CHOICE = re.compile(r"\{([^{}|]*)\|([^{}|]*)\}")
 """The right and the wrong words of a minimal pair."""
 PROSE = ("wikitext-2-raw/wiki.train.raw.xz", "squad-v1.1-cs224n/val.context.xz")
 DIALOGUES = "self-dialogue/dialogues.txt.xz"
+WEB, WEB_PREFIX = "ud-english-ewt/train.conllu.xz", "# text = "
+REQUESTS = ("clinc150/data_full.json.xz", "banking77/train.csv.xz")
+QUESTIONS, NEWS = ("qamr/filtered.dev.tsv.xz", "qamr/filtered.test.tsv.xz"), "qamr/wiki-sentences.tsv.xz"
+ADVICE = "piqa/train_ih.jsonl.xz"
 MIN_WORDS, MAX_WORDS = 5, 40
 MAX_UTTERANCES = 60_000
 WHOLE = re.compile(r"[A-Z\"'“‘(\d].*[.!?][\"”’')]*")
@@ -54,11 +62,13 @@ def held_sentences() -> frozenset[int]:
 
 
 def english_sentences(data: Path, limit: int | None = None) -> list[str]:
-    """Different English sentences for the teacher to translate, at most `limit` of prose and of dialogues."""
+    """Different English sentences for the teacher to translate, at most `limit` of each kind."""
     prose = dict.fromkeys(sentence for name in PROSE for sentence in read_prose(data / name))
     utterances = dict.fromkeys(read_utterances(data / DIALOGUES))
     sample = nsmallest(limit or MAX_UTTERANCES, utterances, key=lambda text: hash_sentence(text, SEED + 1))
-    return [text for text in [*list(prose)[:limit], *sample] if hash_sentence(text, SEED) not in held_sentences()]
+    others = dict.fromkeys(filter(is_usable, read_others(data)))
+    texts = dict.fromkeys([*list(prose)[:limit], *sample, *list(others)[:limit]])
+    return [text for text in texts if hash_sentence(text, SEED) not in held_sentences()]
 
 
 def read_prose(path: Path) -> Iterator[str]:
@@ -75,6 +85,22 @@ def read_utterances(path: Path) -> Iterator[str]:
     """The utterances of dialogues, one a line; lines with # are titles."""
     with lzma.open(path, "rt", encoding="utf-8") as stream:
         yield from (text for text in map(str.strip, stream) if not text.startswith("#") and is_usable(text))
+
+
+def read_others(data: Path) -> Iterator[str]:
+    """Sentences of the web and of news, requests, questions and advice."""
+
+    def lines(name: str) -> list[str]:
+        return lzma.open(data / name, "rt", encoding="utf-8", newline="").read().splitlines(keepends=True)
+
+    yield from (line.removeprefix(WEB_PREFIX).strip() for line in lines(WEB) if line.startswith(WEB_PREFIX))
+    sentences = (line.split("\t")[1].replace("-LRB-", "(").replace("-RRB-", ")") for line in lines(NEWS))
+    yield from (detokenize(sentence.strip()) for sentence in sentences)
+    requests, questions = REQUESTS
+    yield from (text for text, _ in json.loads("".join(lines(requests)))["train"])
+    yield from (row["text"].strip() for row in csv.DictReader(lines(questions)) if "\n" not in row["text"])
+    yield from (line.split("\t")[5].strip() for name in QUESTIONS for line in lines(name))
+    yield from (json.loads(line)[side].strip() for line in lines(ADVICE) for side in ("goal", "sol1", "sol2"))
 
 
 def is_usable(text: str) -> bool:
