@@ -1,10 +1,9 @@
 """Texts of the general translator that are no corpora of pairs: our own, and English sentences for the teacher.
 
-Our own texts are the files benchmarks/written/*.tsv, in five languages: words.tsv and expressions.tsv are word lists,
-the others have sentences and short texts. English sentences are those of Wikipedia and Wikinews (WikiText-2, the
-training part, paragraphs from the training part of SQuAD, and QAMR with its questions), of dialogues, of the web (UD
-English EWT), of requests (CLINC150, BANKING77) and of advice (PIQA). Sentences that tests of translators use are left
-out.
+Our own texts are the files benchmarks/written/*.tsv, in five languages; those in WORD_LISTS are word lists, the others
+have sentences and short texts. English sentences are those of Wikipedia and Wikinews (WikiText-2, the training part,
+paragraphs from the training part of SQuAD, and QAMR with its questions), of dialogues, of the web (UD English EWT), of
+requests (CLINC150, BANKING77) and of advice (PIQA). Sentences that tests of translators use are left out.
 """
 
 import csv
@@ -24,7 +23,7 @@ from regard.documents.sentences import sentence_spans
 
 LANGUAGES = ("de", "fr", "es", "zh")
 FOLDER = Path(__file__).parent
-WRITTEN, WORD_LISTS = FOLDER / "written", ("words", "expressions")
+WRITTEN, WORD_LISTS = FOLDER / "written", ("words", "expressions", "nouns", "terms", "frequent")
 BUNDLED = FOLDER.parent / "src/regard/bundled"
 TEST_TEXTS = (FOLDER / "everyday.tsv", *(BUNDLED / f"{name}.tsv" for name in ("sentences", "minimal_pairs", "phrases")))
 SEED = 1

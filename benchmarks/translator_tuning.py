@@ -23,9 +23,9 @@ from regard.data.split import hash_sentence
 from regard.run.run import Run
 from regard.training.averaging import average_checkpoints
 
-SIZES = {"written": None, "wordlist": None, "tatoeba": 8_000, "msdocs": 3_000, "pydocs": 500, "guides": 500,
-         "europarl": 1_500, "paws": 600, "mlqe": 600, "game": 600}  # fmt: skip
-CHINESE_SIZES = {"everyday": 2_500, "law": 800}
+SIZES = {"written": None, "wordlist": None, "tatoeba": 12_000, "msdocs": 6_000, "pydocs": 1_000, "guides": 1_000,
+         "europarl": 3_000, "paws": 1_000, "mlqe": 1_000, "game": 1_000}  # fmt: skip
+CHINESE_SIZES = {"everyday": 4_000, "law": 1_500}
 """Pairs of each corpus; None for all."""
 
 
