@@ -104,8 +104,8 @@ def read_others(data: Path) -> Iterator[str]:
 
 def is_usable(text: str) -> bool:
     """True for an English text with a fitting number of words, in Latin letters, with matching quotes."""
-    words = len(text.split())
-    return MIN_WORDS <= words <= MAX_WORDS and text.count('"') % 2 == 0 and count_scripts(text).keys() <= {"LATIN"}
+    is_plain = text.isprintable() and text.count('"') % 2 == 0 and count_scripts(text).keys() <= {"LATIN"}
+    return is_plain and MIN_WORDS <= len(text.split()) <= MAX_WORDS
 
 
 def detokenize(text: str) -> str:
