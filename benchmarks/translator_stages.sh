@@ -29,20 +29,20 @@
 #   benchmarks/translator_stages.sh dry DATA      all of them on a CPU with tiny models, in minutes   -> $DRY
 #
 # backtranslate and distill run PROCESSES processes on one GPU. distill translates JOBS: LIMIT sentences per direction (or as
-# many as the job names, en-de:360000), English sentences into all languages, and everyday and Parliament sentences into
+# many as the job names, en-de:300000), English sentences into all languages, and everyday and Parliament sentences into
 # Chinese. Seeds are those of the recipes. SETTINGS are settings for all trainings, TEACHER and STUDENT for one, e.g.
 # TEACHER="training.max_steps=12000" for a slower GPU. With UNTIL (seconds since 1970), the student takes STEPS_PER_SECOND
 # for the time that is left then instead of its recipe's steps. Paths are relative to this project.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export FOLDER=${FOLDER:-data/translator} RUNS=${RUNS:-runs} PACK=${PACK:-build/pack} DRY=${DRY:-build/dry}
-export RESULTS=${RESULTS:-build/results} PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-180000} PROCESSES=${PROCESSES:-8} BEAM=${BEAM:-2}
+export RESULTS=${RESULTS:-build/results} PYTHON=${PYTHON:-python3} LIMIT=${LIMIT:-150000} PROCESSES=${PROCESSES:-7} BEAM=${BEAM:-2}
 export SETTINGS=${SETTINGS:-} TEACHER=${TEACHER:-} STUDENT=${STUDENT:-} UNTIL=${UNTIL:-}
 export PIECE_MIB=${PIECE_MIB:-24} READ=${READ:-} SEARCH_STEPS=${SEARCH_STEPS:-2500} SEARCH=${SEARCH:-tatoeba written game guides}
 export STEPS_PER_SECOND=${STEPS_PER_SECOND:-50} MIN_STEPS=${MIN_STEPS:-4000}
 export PYTHONPATH=src${PYTHONPATH:+:$PYTHONPATH}
 SHAPES=${SHAPES:-"6+2,15000,1024 8+2,15000,672 12+1,15000,400 6+2,12000,1216 6+2,20000,712"} # layers, vocabulary, d_ff
-JOBS=${JOBS:-"mono-zh mono-de mono-fr mono-es europarl-zh en-de:360000 de-en:240000 en-fr en-es en-zh fr-en es-en zh-en tatoeba-zh"}
+JOBS=${JOBS:-"mono-zh mono-de mono-fr mono-es europarl-zh en-de:300000 de-en:200000 en-fr en-es en-zh fr-en es-en zh-en tatoeba-zh"}
 BACKTRANSLATED=${BACKTRANSLATED:-"mono-zh mono-de mono-fr mono-es tatoeba-zh"} # English texts and languages
 vocabulary=$RUNS/translator-general-vocabulary teacher=$RUNS/translator-general-teacher
 first=$RUNS/translator-corpora second=$RUNS/translator-retrained

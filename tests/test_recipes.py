@@ -56,6 +56,7 @@ def write_pairs(values: SettingsTable, folder: Path) -> None:
     pairs: SettingsTable = {split: {"src": "small.en", "tgt": "small.de"} for split in SPLITS}
     values["data"] |= pairs | {"max_length": 64, "hold_out": 0.0}
     values.get("text", {}).pop("tokenizer_from", None)
+    values.pop("start_from", None)
 
 
 def write_trees(values: SettingsTable, folder: Path) -> None:
