@@ -32,7 +32,7 @@ CHOICE = re.compile(r"\{([^{}|]*)\|([^{}|]*)\}")
 PROSE = ("wikitext-2-raw/wiki.train.raw.xz", "squad-v1.1-cs224n/val.context.xz")
 DIALOGUES = "self-dialogue/dialogues.txt.xz"
 WEB, WEB_PREFIX = "ud-english-ewt/train.conllu.xz", "# text = "
-REQUESTS = ("clinc150/data_full.json.xz", "banking77/train.csv.xz")
+REQUESTS, BANKING = "clinc150/data_full.json.xz", "banking77/train.csv.xz"
 QUESTIONS, NEWS = ("qamr/filtered.dev.tsv.xz", "qamr/filtered.test.tsv.xz"), "qamr/wiki-sentences.tsv.xz"
 ADVICE = "piqa/train_ih.jsonl.xz"
 MIN_WORDS, MAX_WORDS = 5, 40
@@ -90,14 +90,14 @@ def read_others(data: Path) -> Iterator[str]:
     """Sentences of the web and of news, requests, questions and advice."""
 
     def lines(name: str) -> list[str]:
-        return lzma.open(data / name, "rt", encoding="utf-8", newline="").read().splitlines(keepends=True)
+        with lzma.open(data / name, "rt", encoding="utf-8", newline="") as stream:
+            return stream.read().splitlines(keepends=True)
 
     yield from (line.removeprefix(WEB_PREFIX).strip() for line in lines(WEB) if line.startswith(WEB_PREFIX))
     sentences = (line.split("\t")[1].replace("-LRB-", "(").replace("-RRB-", ")") for line in lines(NEWS))
     yield from (detokenize(sentence.strip()) for sentence in sentences)
-    requests, questions = REQUESTS
-    yield from (text for text, _ in json.loads("".join(lines(requests)))["train"])
-    yield from (row["text"].strip() for row in csv.DictReader(lines(questions)) if "\n" not in row["text"])
+    yield from (text for text, _ in json.loads("".join(lines(REQUESTS)))["train"])
+    yield from (row["text"].strip() for row in csv.DictReader(lines(BANKING)) if "\n" not in row["text"])
     yield from (line.split("\t")[5].strip() for name in QUESTIONS for line in lines(name))
     yield from (json.loads(line)[side].strip() for line in lines(ADVICE) for side in ("goal", "sol1", "sol2"))
 

@@ -1,5 +1,6 @@
 """Our own texts for the general translator: complete, with the numbers of their English, and in no test."""
 
+import lzma
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from benchmarks.translator_text import (
     WORD_LISTS,
     WRITTEN,
     detokenize,
+    english_sentences,
     held_sentences,
     is_usable,
     read_written,
@@ -64,6 +66,28 @@ def test_word_lists_are_a_corpus_of_their_own(language: str) -> None:
     words, texts = (list(written_pairs(language, word_lists)) for word_lists in (True, False))
     assert len(words) == sum(len(read_written(WRITTEN / f"{name}.tsv")) for name in WORD_LISTS)
     assert len(texts) == sum(len(read_written(path)) for path in FILES if path.stem not in WORD_LISTS)
+
+
+def test_english_sentences_of_every_kind_without_those_of_tests(tmp_path: Path) -> None:
+    for name, text in {
+        "wikitext-2-raw/wiki.train.raw.xz": " = Title = \n The town lies on a wide river . \n",
+        "squad-v1.1-cs224n/val.context.xz": "The bridge was built of stone .\n",
+        "self-dialogue/dialogues.txt.xz": "# title\nI saw that film last week.\n",
+        "ud-english-ewt/train.conllu.xz": "# text = We stayed there for three nights.\n1\tWe\n",
+        "qamr/wiki-sentences.tsv.xz": "id\tThe mayor -LRB- of Rome -RRB- resigned on Friday .\n",
+        "qamr/filtered.dev.tsv.xz": "id\t1\t2\t3\t4\tWho did resign on that day?\t5\n",
+        "qamr/filtered.test.tsv.xz": "id\t1\t2\t3\t4\tWho?\t5\n",
+        "clinc150/data_full.json.xz": '{"train": [["what is the weather in rome", "weather"]], "test": []}',
+        "banking77/train.csv.xz": 'text\n"Why was my card, then, declined?"\nThe door is open; please close it\n',
+        "piqa/train_ih.jsonl.xz": '{"goal": "Peel it", "sol1": "Use a sharp and short knife", "sol2": "Spoon"}\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(lzma.compress(text.encode()))
+    assert sorted(english_sentences(tmp_path)) == [
+        "I saw that film last week.", "The bridge was built of stone.", "The mayor (of Rome) resigned on Friday.",
+        "The town lies on a wide river.", "Use a sharp and short knife", "We stayed there for three nights.",
+        "Who did resign on that day?", "Why was my card, then, declined?", "what is the weather in rome",
+    ]  # fmt: skip
 
 
 def test_tokenized_sentences_become_ordinary_text() -> None:
